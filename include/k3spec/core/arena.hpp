@@ -1,0 +1,101 @@
+#pragma once
+/// \file
+/// Planned activation memory. A step's memory is described once, by functions that `take` from an allocator;
+/// run on an ArenaPlan they add sizes up (also when compiling), run on an Arena they hand memory out.
+/// defines: ArenaPlan, Arena, Scope, Allocator, plan_bytes
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+#include <k3spec/core/buffer.hpp>
+
+namespace k3spec {
+
+/// Counts what an Arena would hand out. `peak()` is the size the Arena needs.
+class ArenaPlan {
+ public:
+  template <class T>
+  constexpr T* take(index_t count) {
+    reserve(aligned(static_cast<std::size_t>(count) * sizeof(T)));
+    return nullptr;
+  }
+
+  /// Room for `bytes` that a callee takes and gives back.
+  constexpr void borrow(std::size_t bytes) { peak_ = std::max(peak_, used_ + bytes); }
+
+  constexpr std::size_t used() const { return used_; }
+  constexpr std::size_t peak() const { return peak_; }
+  constexpr void release(std::size_t mark) { used_ = mark; }
+
+ private:
+  constexpr void reserve(std::size_t bytes) {
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+  }
+
+  std::size_t used_ = 0, peak_ = 0;
+};
+
+/// One block of memory, handed out front to back in 64-byte aligned pieces. Contents start undefined.
+class Arena {
+ public:
+  Arena() = default;
+  explicit Arena(std::size_t bytes) : memory_(static_cast<index_t>(bytes)) {}
+
+  /// \throws Error when the plan was too small
+  template <class T>
+  T* take(index_t count) {
+    const std::size_t bytes = aligned(static_cast<std::size_t>(count) * sizeof(T));
+    if (bytes > capacity() - used_) {
+      throw Error("arena: bytes left", std::to_string(capacity() - used_), std::to_string(bytes));
+    }
+    std::byte* p = memory_.data() + used_;
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+    return reinterpret_cast<T*>(p);
+  }
+
+  std::size_t capacity() const { return static_cast<std::size_t>(memory_.size()); }
+  std::size_t used() const { return used_; }
+  std::size_t peak() const { return peak_; }
+  void release(std::size_t mark) { used_ = mark; }
+
+  /// Fills what is free with 0xff, so that a value read before it is written is a NaN.
+  void poison() { std::fill(memory_.begin() + used_, memory_.end(), std::byte{0xff}); }
+
+ private:
+  Buffer<std::byte> memory_;
+  std::size_t used_ = 0, peak_ = 0;
+};
+
+template <class A>
+concept Allocator = requires(A& a) {
+  { a.template take<float>(index_t{}) } -> std::same_as<float*>;
+  a.release(a.used());
+};
+
+/// Gives back, when it goes out of scope, all that was taken since it was made.
+template <Allocator A>
+class Scope {
+ public:
+  constexpr explicit Scope(A& arena) : arena_(arena), mark_(arena.used()) {}
+  constexpr ~Scope() { arena_.release(mark_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  A& arena_;
+  std::size_t mark_;
+};
+
+/// The bytes that `take_all(allocator)` needs.
+template <class F>
+constexpr std::size_t plan_bytes(F&& take_all) {
+  ArenaPlan plan;
+  take_all(plan);
+  return plan.peak();
+}
+
+}  // namespace k3spec

@@ -1,0 +1,66 @@
+#pragma once
+/// \file
+/// Owning host memory, aligned for the widest vector unit.
+/// defines: alignment, aligned, Buffer
+
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+/// Bytes; a cache line, and the widest vector register.
+inline constexpr std::size_t alignment = 64;
+
+/// `bytes` rounded up to a multiple of `alignment`.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// A fixed number of trivially copyable elements, owned, zero when made. Move-only.
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Buffer() = default;
+
+  /// \throws Error when `count` elements cannot be addressed or allocated
+  explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {
+    std::memset(static_cast<void*>(data_.get()), 0, static_cast<std::size_t>(count) * sizeof(T));
+  }
+
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  index_t size() const { return size_; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  T& operator[](index_t i) { return data()[i]; }
+  const T& operator[](index_t i) const { return data()[i]; }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { ::operator delete(p, std::align_val_t{alignment}); }
+  };
+
+  static T* allocate(index_t count) {
+    const auto limit = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
+    if (count < 0 || count > limit) throw Error("buffer: elements", std::to_string(count), "0 to " + std::to_string(limit));
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    void* p = ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
+    if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
+    return static_cast<T*>(p);
+  }
+
+  std::unique_ptr<T[], Free> data_;
+  index_t size_ = 0;
+};
+
+}  // namespace k3spec

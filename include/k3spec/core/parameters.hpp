@@ -1,0 +1,171 @@
+#pragma once
+/// \file
+/// Parameters of a model as one contiguous buffer. A layer says once, in `visit`, which tensors it has; counts,
+/// offsets, names, initial values, gradients and files all follow from that.
+///
+/// A layer is a type with
+///   template <class T> struct Weights { View<T, ...> weight; ... };            // all-static shapes
+///   template <class W, class V> static constexpr void visit(W& w, const Path& at, V&& v);
+/// where `visit` calls `v(at / "weight", w.weight, Init::normal)` for each tensor in file order, and hands sublayers
+/// on with `Sub::visit(w.sub, at / "sub", v)`.
+/// defines: Path, Init, Frozen, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/rng.hpp>
+#include <k3spec/core/view.hpp>
+
+namespace k3spec {
+
+/// A tensor's dotted name, kept as a list of its parts so that it can be built when compiling.
+class Path {
+ public:
+  constexpr Path() = default;
+  constexpr Path(const Path& outer, std::string_view part) : outer_(&outer), part_(part) {}
+  constexpr Path(const Path& outer, index_t number) : outer_(&outer), number_(number) {}
+
+  std::string str() const {
+    if (outer_ == nullptr) return {};
+    std::string name = outer_->str();
+    if (!name.empty()) name += '.';
+    return name + (part_.empty() ? std::to_string(number_) : std::string(part_));
+  }
+
+ private:
+  const Path* outer_ = nullptr;
+  std::string_view part_;
+  index_t number_ = 0;
+};
+
+/// The path of a part; valid while `outer` lives, so write it inside the call that uses it.
+constexpr Path operator/(const Path& outer, std::string_view part) { return {outer, part}; }
+constexpr Path operator/(const Path& outer, index_t number) { return {outer, number}; }
+
+/// What a fresh parameter holds.
+enum class Init { normal, ones, zeros };
+
+/// Wraps the Init of a tensor that is read but not trained: it has no gradient and stands after all trained ones.
+struct Frozen {
+  Init init;
+};
+
+namespace detail {
+
+template <class I>
+inline constexpr bool is_frozen = std::is_same_v<std::remove_cvref_t<I>, Frozen>;
+constexpr Init init_of(Init i) { return i; }
+constexpr Init init_of(Frozen f) { return f.init; }
+
+/// Offsets are kept at multiples of this many elements so that every tensor starts on an aligned address.
+inline constexpr index_t slot_multiple = static_cast<index_t>(alignment) / 2;
+constexpr index_t slot(index_t size) { return (size + slot_multiple - 1) / slot_multiple * slot_multiple; }
+
+enum class Which { all, trainable, frozen };
+
+template <class Layer>
+constexpr index_t sum_sizes(Which which, bool padded) {
+  index_t total = 0;
+  typename Layer::template Weights<float> w{};
+  Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
+    const bool frozen = is_frozen<decltype(init)>;
+    if (which == (frozen ? Which::trainable : Which::frozen)) return;
+    total += padded ? slot(view.size()) : view.size();
+  });
+  return total;
+}
+
+}  // namespace detail
+
+/// Exact number of parameters, frozen ones included.
+template <class Layer>
+inline constexpr index_t parameter_count = detail::sum_sizes<Layer>(detail::Which::all, false);
+
+/// Exact number of parameters that have a gradient.
+template <class Layer>
+inline constexpr index_t trainable_count = detail::sum_sizes<Layer>(detail::Which::trainable, false);
+
+/// Elements of the buffers that hold them, each tensor padded to an aligned start.
+template <class Layer>
+inline constexpr index_t trainable_slots = detail::sum_sizes<Layer>(detail::Which::trainable, true);
+template <class Layer>
+inline constexpr index_t parameter_slots = detail::sum_sizes<Layer>(detail::Which::all, true);
+
+/// Points the views of `w` into a buffer of parameter_slots elements: trained tensors first, in visiting order, then
+/// frozen ones. With `frozen_base` null the frozen views stay null (gradients).
+template <class Layer, class T>
+constexpr typename Layer::template Weights<T> bind_weights(T* trainable_base, T* frozen_base) {
+  typename Layer::template Weights<T> w{};
+  Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
+    T*& base = detail::is_frozen<decltype(init)> ? frozen_base : trainable_base;
+    if (base == nullptr) return;
+    view = std::remove_cvref_t<decltype(view)>(base);
+    base += detail::slot(view.size());
+  });
+  return w;
+}
+
+/// Every parameter of a model, one buffer, storage type T.
+template <class Layer, Element T>
+class Parameters {
+ public:
+  using layer = Layer;
+  using value_type = T;
+  template <class U>
+  using Weights = typename Layer::template Weights<U>;
+
+  Parameters() : memory_(parameter_slots<Layer>) {}
+
+  Weights<T> mutable_weights() { return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>); }
+  Weights<const T> weights() const {
+    return bind_weights<Layer, const T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
+  }
+
+  /// The trained part as one vector (padding between tensors included, always zero).
+  Vector<T> trainable() { return Vector<T>(memory_.data(), trainable_slots<Layer>); }
+  Vector<const T> trainable() const { return Vector<const T>(memory_.data(), trainable_slots<Layer>); }
+
+  /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
+  void initialize(std::uint64_t seed, double deviation = 0.02) {
+    auto w = mutable_weights();
+    std::uint64_t stream = 0;
+    Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
+      fill(view.data(), view.size(), detail::init_of(init), Philox(seed, stream++), deviation);
+    });
+  }
+
+ private:
+  static void fill(T* p, index_t n, Init init, Philox random, double deviation) {
+#pragma omp parallel for schedule(static)
+    for (index_t i = 0; i < n; ++i) {
+      const double value = init == Init::normal ? deviation * random.normal(static_cast<std::uint64_t>(i))
+                                                : (init == Init::ones ? 1.0 : 0.0);
+      p[i] = static_cast<T>(static_cast<accumulate_t<T>>(value));
+    }
+  }
+
+  Buffer<T> memory_;
+};
+
+/// Gradients of the trained parameters, one buffer in the accumulation type. Frozen views are null.
+template <class Layer, Element T>
+class Gradients {
+ public:
+  using value_type = accumulate_t<T>;
+
+  Gradients() : memory_(trainable_slots<Layer>) {}
+
+  typename Layer::template Weights<value_type> weights() {
+    return bind_weights<Layer, value_type>(memory_.data(), nullptr);
+  }
+  Vector<value_type> flat() { return Vector<value_type>(memory_.data(), memory_.size()); }
+  void zero() { std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.size()) * sizeof(value_type)); }
+
+ private:
+  Buffer<value_type> memory_;
+};
+
+}  // namespace k3spec
