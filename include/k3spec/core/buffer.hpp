@@ -47,14 +47,15 @@ class Buffer {
 
  private:
   struct Free {
-    void operator()(T* p) const { ::operator delete(p, std::align_val_t{alignment}); }
+    void operator()(T* p) const { ::operator delete (p, std::align_val_t{alignment}); }
   };
 
   static T* allocate(index_t count) {
     const auto limit = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
-    if (count < 0 || count > limit) throw Error("buffer: elements", std::to_string(count), "0 to " + std::to_string(limit));
+    if (count < 0 || count > limit)
+      throw Error("buffer: elements", std::to_string(count), "0 to " + std::to_string(limit));
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-    void* p = ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
+    void* p = ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
     if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
     return static_cast<T*>(p);
   }

@@ -52,7 +52,7 @@ using accumulate_t = typename detail::Accumulate<std::remove_cv_t<T>>::type;
 enum class DType : std::uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, F8_E4M3, F8_E5M2, BOOL };
 
 constexpr std::string_view name(DType t) {
-  constexpr std::string_view names[] = {"F64", "F32", "F16", "BF16", "I64", "I32",     "I16",    "I8",
+  constexpr std::string_view names[] = {"F64", "F32", "F16", "BF16", "I64",     "I32",     "I16", "I8",
                                         "U64", "U32", "U16", "U8",   "F8_E4M3", "F8_E5M2", "BOOL"};
   return names[static_cast<std::size_t>(t)];
 }

@@ -12,7 +12,7 @@ namespace k3spec {
 
 class Error : public std::runtime_error {
  public:
-  /// \param subject  the file, tensor or config field at fault, outermost first: "draft.safetensors: 'fc.weight': shape"
+  /// \param subject  the file, tensor or config field at fault, outermost first: "d.safetensors: 'fc.weight': shape"
   Error(std::string_view subject, std::string_view found, std::string_view wanted)
       : std::runtime_error(sentence(subject, found, wanted)), subject_(subject), found_(found), wanted_(wanted) {}
 

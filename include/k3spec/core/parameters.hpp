@@ -119,7 +119,9 @@ class Parameters {
 
   Parameters() : memory_(parameter_slots<Layer>) {}
 
-  Weights<T> mutable_weights() { return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>); }
+  Weights<T> mutable_weights() {
+    return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
+  }
   Weights<const T> weights() const {
     return bind_weights<Layer, const T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
   }

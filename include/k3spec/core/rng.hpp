@@ -52,7 +52,9 @@ class Philox {
 
  private:
   K3SPEC_HOST_DEVICE static constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-  K3SPEC_HOST_DEVICE static constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32U); }
+  K3SPEC_HOST_DEVICE static constexpr std::uint32_t high(std::uint64_t x) {
+    return static_cast<std::uint32_t>(x >> 32U);
+  }
   K3SPEC_HOST_DEVICE static constexpr std::uint64_t word(const std::array<std::uint32_t, 4>& x, std::size_t i) {
     return std::uint64_t{x[i + 1]} << 32U | x[i];
   }

@@ -26,12 +26,10 @@ class View {
   constexpr View() = default;
 
   /// A packed tensor of all-static shape.
-  K3SPEC_HOST_DEVICE constexpr explicit View(T* data)
-    requires(extents_type::dynamic_rank == 0)
+  K3SPEC_HOST_DEVICE constexpr explicit View(T* data) requires(extents_type::dynamic_rank == 0)
       : View(data, extents_type{}) {}
 
-  K3SPEC_HOST_DEVICE constexpr View(T* data, extents_type extents)
-      : View(data, extents, extents.product(1)) {}
+  K3SPEC_HOST_DEVICE constexpr View(T* data, extents_type extents) : View(data, extents, extents.product(1)) {}
 
   /// \param row_stride  elements from one row to the next, at least the size of a row
   K3SPEC_HOST_DEVICE constexpr View(T* data, extents_type extents, index_t row_stride)
@@ -94,9 +92,7 @@ class View {
   }
 
   /// Columns [begin, begin + count) of a matrix, the row distance kept.
-  K3SPEC_HOST_DEVICE constexpr View<T, dyn, dyn> columns(index_t begin, index_t count) const
-    requires(rank == 2)
-  {
+  K3SPEC_HOST_DEVICE constexpr View<T, dyn, dyn> columns(index_t begin, index_t count) const requires(rank == 2) {
     assert(begin >= 0 && begin + count <= extent(1));
     return {data_ + begin, Extents<dyn, dyn>(extent(0), count), row_stride_};
   }
@@ -120,9 +116,10 @@ class View {
     if constexpr (extents_type::dynamic_rank == 0) {
       return extents_type{};
     } else {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto pick = [&]<std::size_t... I>(std::index_sequence<I...>) {
         return extents_type(from[dynamic_axis(I)]...);
-      }(std::make_index_sequence<extents_type::dynamic_rank>{});
+      };
+      return pick(std::make_index_sequence<extents_type::dynamic_rank>{});
     }
   }
 
