@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs missing packages, builds k3spec and runs all its tests. The last line is `N passed, N failed`: doctest's test
+# cases plus the tests that are scripts. Extra arguments go to ctest, e.g. `tests/run.sh -R core`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build="${K3SPEC_BUILD_DIR:-build}"
+log="$build/tests.log"
+
+give_up() {
+  echo "$1"
+  echo "0 passed, 1 failed"
+  exit 1
+}
+
+bash cmake/install_packages.sh || give_up "the packages could not be installed"
+cmake -S . -B "$build" -G Ninja || give_up "configuring failed"
+
+# What does build is still tested; a failed build is one failure more.
+unbuilt=0
+cmake --build "$build" --parallel "$(nproc)" -- -k 0 || unbuilt=1
+
+ctest --test-dir "$build" --verbose --no-tests=error "$@" </dev/null >"$log" 2>&1 || true
+awk -v unbuilt="$unbuilt" -f tests/count.awk "$log"
