@@ -1,0 +1,295 @@
+#pragma once
+/// \file
+/// The widest vector register the build has, as a value. The one file that includes Eigen. Each function here exists
+/// for plain float and double too, so an expression written with unqualified calls runs on packets and on scalars.
+/// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
+/// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
+/// min and max are std::min and std::max: with a NaN they return their first argument.
+/// defines: Packet, Mask, fma, exp, log, tanh, sqrt, abs, min, max, less, greater, equal, select, sum, maximum,
+/// round_to
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+// g++ 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialised variables.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+namespace detail {
+// Eigen's pmadd is fused only where the target has the instruction; elsewhere it would round twice.
+#if defined(EIGEN_VECTORIZE_FMA) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool packet_fma = true;
+#else
+inline constexpr bool packet_fma = false;
+#endif
+namespace vec = Eigen::internal;
+}  // namespace detail
+
+/// `width` numbers of type S (float or double) in one register.
+template <std::floating_point S>
+struct Packet {
+  using Register = typename detail::vec::packet_traits<S>::type;
+  static constexpr index_t width = detail::vec::unpacket_traits<Register>::size;
+  using Lanes = std::array<S, static_cast<std::size_t>(width)>;
+
+  Register r;
+
+  Packet() = default;
+  Packet(S value) : r(detail::vec::pset1<Register>(value)) {}
+  explicit Packet(Register reg) requires(!std::same_as<Register, S>) : r(reg) {}
+  explicit Packet(const Lanes& lanes) : r(detail::vec::ploadu<Register>(lanes.data())) {}
+
+  /// `width` elements, of any alignment.
+  static Packet load(const S* p) { return wrap(detail::vec::ploadu<Register>(p)); }
+  static Packet load(const bfloat16* p) requires std::same_as<S, float> {
+    std::array<std::uint32_t, static_cast<std::size_t>(width)> bits;
+    for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = std::uint32_t{p[i].bits} << 16U;
+    return Packet(std::bit_cast<Lanes>(bits));
+  }
+
+  /// The first n < width elements, 0 in the other lanes; nothing past them is read.
+  template <class T>
+  static Packet load_first(const T* p, index_t n) {
+    std::array<T, static_cast<std::size_t>(width)> lanes{};
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) lanes[i] = p[i];
+    return load(lanes.data());
+  }
+
+  void store(S* p) const { detail::vec::pstoreu(p, r); }
+  void store(bfloat16* p) const requires std::same_as<S, float> {
+    const Lanes x = lanes();
+    for (std::size_t i = 0; i < x.size(); ++i) p[i] = bfloat16(x[i]);
+  }
+
+  /// Writes the first n < width elements and nothing past them.
+  template <class T>
+  void store_first(T* p, index_t n) const {
+    std::array<T, static_cast<std::size_t>(width)> lanes;
+    store(lanes.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) p[i] = lanes[i];
+  }
+
+  Lanes lanes() const {
+    Lanes x;
+    store(x.data());
+    return x;
+  }
+
+  static Packet wrap(Register reg) {
+    Packet p;
+    p.r = reg;
+    return p;
+  }
+
+  friend Packet operator+(Packet a, Packet b) { return wrap(detail::vec::padd(a.r, b.r)); }
+  friend Packet operator-(Packet a, Packet b) { return wrap(detail::vec::psub(a.r, b.r)); }
+  friend Packet operator*(Packet a, Packet b) { return wrap(detail::vec::pmul(a.r, b.r)); }
+  friend Packet operator/(Packet a, Packet b) { return wrap(detail::vec::pdiv(a.r, b.r)); }
+  /// Turns the sign of 0 too, which Eigen's pnegate does not.
+  friend Packet operator-(Packet a) { return wrap(detail::vec::pxor(a.r, Packet(S{-0.0}).r)); }
+};
+
+/// The lanes where a comparison holds.
+template <std::floating_point S>
+struct Mask {
+  typename Packet<S>::Register r;
+};
+
+namespace detail {
+/// f on each lane by itself.
+template <class S, class F>
+Packet<S> lanewise(Packet<S> x, F f) {
+  auto lanes = x.lanes();
+  for (S& lane : lanes) lane = f(lane);
+  return Packet<S>(lanes);
+}
+}  // namespace detail
+
+using std::abs;
+using std::exp;
+using std::fma;
+using std::log;
+using std::sqrt;
+using std::tanh;
+
+/// a * b + c, rounded once.
+template <std::floating_point S>
+Packet<S> fma(Packet<S> a, Packet<S> b, Packet<S> c) {
+  if constexpr (detail::packet_fma) {
+    return Packet<S>::wrap(detail::vec::pmadd(a.r, b.r, c.r));
+  } else {
+    auto x = a.lanes();
+    const auto y = b.lanes(), z = c.lanes();
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::fma(x[i], y[i], z[i]);
+    return Packet<S>(x);
+  }
+}
+
+/// Exact, unlike Eigen's psqrt; -fno-math-errno makes it one instruction.
+template <std::floating_point S>
+Packet<S> sqrt(Packet<S> x) {
+  return detail::lanewise(x, [](S lane) { return std::sqrt(lane); });
+}
+
+template <std::floating_point S>
+Packet<S> abs(Packet<S> x) {
+  return Packet<S>::wrap(detail::vec::pabs(x.r));
+}
+
+template <std::floating_point S>
+Packet<S> min(Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S min(S a, S b) {
+  return b < a ? b : a;
+}
+
+template <std::floating_point S>
+Packet<S> max(Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S max(S a, S b) {
+  return a < b ? b : a;
+}
+
+template <std::floating_point S>
+Mask<S> less(Packet<S> a, Packet<S> b) {
+  return {detail::vec::pcmp_lt(a.r, b.r)};
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr bool less(S a, S b) {
+  return a < b;
+}
+
+template <std::floating_point S>
+Mask<S> greater(Packet<S> a, Packet<S> b) {
+  return less(b, a);
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr bool greater(S a, S b) {
+  return b < a;
+}
+
+template <std::floating_point S>
+Mask<S> equal(Packet<S> a, Packet<S> b) {
+  return {detail::vec::pcmp_eq(a.r, b.r)};
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr bool equal(S a, S b) {
+  return a == b;
+}
+
+/// a where the mask holds, b elsewhere.
+template <std::floating_point S>
+Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S select(bool mask, S a, S b) {
+  return mask ? a : b;
+}
+
+/// e^x. Gradual underflow, overflow to infinity.
+inline Packet<float> exp(Packet<float> x) {
+  using P = Packet<float>;
+  // x = m ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first short enough that m times it is exact.
+  x = min(max(x, P(-105.0f)), P(90.0f));
+  const P m = P::wrap(detail::vec::pfloor(fma(x, P(1.44269504f), P(0.5f)).r));
+  const P r = fma(m, P(-1.42860682e-6f), fma(m, P(-0.693145752f), x));
+  // Taylor's series of (e^r - 1 - r) / r^2 to r^5: what it leaves out is under 2^-25 of e^r.
+  P p = fma(r, P(1.0f / 5040), P(1.0f / 720));
+  p = fma(p, r, P(1.0f / 120));
+  p = fma(p, r, P(1.0f / 24));
+  p = fma(p, r, P(1.0f / 6));
+  p = fma(p, r, P(0.5f));
+  p = fma(p, r * r, r) + P(1.0f);
+  return P::wrap(detail::vec::pldexp(p.r, m.r));
+}
+inline Packet<double> exp(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::exp(lane); });
+}
+
+/// Natural logarithm: -inf at 0, NaN below.
+inline Packet<float> log(Packet<float> x) {
+  using P = Packet<float>;
+  // Eigen's plog knows no subnormal argument: scale those by 2^24.
+  const Mask<float> tiny = less(x, P(std::numeric_limits<float>::min()));
+  const P y = P::wrap(detail::vec::plog(select(tiny, x * P(16777216.0f), x).r));
+  return y - select(tiny, P(16.6355323f), P(0.0f));
+}
+inline Packet<double> log(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::log(lane); });
+}
+
+/// Not Eigen's ptanh, which is out by more than 4 ulp near 5.
+inline Packet<float> tanh(Packet<float> x) {
+  using P = Packet<float>;
+  // Below 0.625: x (1 + z q(z)), z = x^2, q through (tanh(x) / x - 1) / z at the Chebyshev nodes of [0, 0.625^2].
+  const P z = x * x;
+  P q = fma(z, P(-0.00609671418f), P(0.0209971797f));
+  q = fma(q, z, P(-0.0538509078f));
+  q = fma(q, z, P(0.133327693f));
+  q = fma(q, z, P(-0.333333284f));
+  const P near = x * fma(q, z, P(1.0f));
+  const P a = abs(x);
+  const P far = P(1.0f) - P(2.0f) / (exp(a + a) + P(1.0f));
+  return select(less(a, P(0.625f)), near, select(less(x, P(0.0f)), -far, far));
+}
+inline Packet<double> tanh(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::tanh(lane); });
+}
+
+/// All lanes added, in an order that is the same for every call.
+template <std::floating_point S>
+S sum(Packet<S> x) {
+  return detail::vec::predux(x.r);
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S sum(S x) {
+  return x;
+}
+
+/// The largest lane.
+template <std::floating_point S>
+S maximum(Packet<S> x) {
+  return detail::vec::predux_max(x.r);
+}
+template <std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S maximum(S x) {
+  return x;
+}
+
+/// The nearest value that T can store, ties to even.
+template <Element T, std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S round_to(S x) {
+  return static_cast<S>(static_cast<T>(x));
+}
+template <Element T, std::floating_point S>
+Packet<S> round_to(Packet<S> x) {
+  if constexpr (std::same_as<T, S>) {
+    return x;
+  } else {
+    return detail::lanewise(x, [](S lane) { return round_to<T>(lane); });
+  }
+}
+
+}  // namespace k3spec
