@@ -1,0 +1,99 @@
+#pragma once
+/// \file
+/// Files that are either whole or not there: written beside their place, made durable, then moved into it. Whatever
+/// fails on the way, the file that stood there before still stands.
+/// defines: io::FileSink, io::write_atomically, io::write_text
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/io/mapped_file.hpp>
+
+namespace k3spec::io {
+
+/// A new or emptied file, written front to back.
+class FileSink {
+ public:
+  explicit FileSink(const std::filesystem::path& path)
+      : path_(path.string()), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (file_ < 0) fail("a file that can be created");
+  }
+  ~FileSink() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+  void write(const void* data, std::size_t size) {
+    constexpr std::size_t most = std::size_t{1} << 30U;  // the system takes no more than 2 GB at a time
+    const auto* p = static_cast<const char*>(data);
+    while (size > 0) {
+      const ::ssize_t written = ::write(file_, p, std::min(size, most));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("room for " + std::to_string(size) + " more bytes");
+      p += written;
+      size -= static_cast<std::size_t>(written);
+    }
+  }
+
+  /// Returns when the bytes have reached the disk.
+  void close() {
+    if (::fsync(file_) != 0) fail("data that reaches the disk");
+    const int closed = ::close(file_);
+    file_ = -1;
+    if (closed != 0) fail("data that reaches the disk");
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view wanted) const { throw Error(path_, last_system_error(), wanted); }
+
+  std::string path_;
+  int file_;
+};
+
+namespace detail {
+
+/// Makes a rename inside `directory` durable.
+inline void sync_directory(const std::filesystem::path& directory) {
+  const int file = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);  // some file systems have no such sync
+  const std::string found = synced ? std::string() : last_system_error();
+  if (file >= 0) ::close(file);
+  if (!synced) throw Error(directory.string(), found, "a directory that reaches the disk");
+}
+
+}  // namespace detail
+
+/// Replaces `path` by what `fill(FileSink&)` writes, or, when anything throws, leaves it as it was.
+template <class Fill>
+void write_atomically(const std::filesystem::path& path, Fill&& fill) {
+  std::filesystem::path beside = path;
+  beside += ".tmp" + std::to_string(::getpid());
+  try {
+    FileSink sink(beside);
+    fill(sink);
+    sink.close();
+    std::error_code failed;
+    std::filesystem::rename(beside, path, failed);
+    if (failed) throw Error(path.string(), failed.message(), "a file that can be replaced");
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
+  }
+  detail::sync_directory(path.parent_path());
+}
+
+/// \throws Error when the text cannot be written; the file is then as it was
+inline void write_text(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, [&](FileSink& sink) { sink.write(text.data(), text.size()); });
+}
+
+}  // namespace k3spec::io

@@ -1,0 +1,164 @@
+#pragma once
+/// \file
+/// The tensors of a model, from one safetensors file or from several with an index.
+/// defines: io::Checkpoint
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <k3spec/io/safetensors_reader.hpp>
+
+namespace k3spec::io {
+
+class Checkpoint {
+ public:
+  static constexpr const char* single_name = "model.safetensors";
+  static constexpr const char* index_name = "model.safetensors.index.json";
+
+  /// \param path    a safetensors file, an index (*.json), or a directory that has model.safetensors or else
+  ///                model.safetensors.index.json
+  /// \param prefix  taken off the names that start with it, e.g. "language_model."
+  /// \throws Error as SafetensorsFile::open; on an index that is malformed, names a shard or tensor that is missing,
+  ///         or lacks a tensor some shard has; on a tensor in two shards; on two names equal without the prefix
+  static Checkpoint open(const std::filesystem::path& path, std::string_view prefix = {}) {
+    Checkpoint checkpoint(path);
+    const std::filesystem::path file = locate(path);
+    if (file.extension() == ".json") {
+      checkpoint.add_shards(file);
+    } else {
+      checkpoint.files_.push_back(SafetensorsFile::open(file));
+    }
+    checkpoint.name_tensors(prefix);
+    return checkpoint;
+  }
+
+  const std::string& path() const { return path_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+
+  bool contains(const std::string& name) const { return tensors_.count(name) != 0; }
+  /// Ascending, without the prefix.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& [name, at] : tensors_) out.push_back(name);
+    return out;
+  }
+
+  const TensorInfo& info(const std::string& name) const { return file(name).info(stored_name(name)); }
+  DType dtype(const std::string& name) const { return info(name).dtype; }
+  const std::vector<index_t>& shape(const std::string& name) const { return info(name).shape; }
+  std::span<const std::byte> bytes(const std::string& name) const { return file(name).bytes(stored_name(name)); }
+
+  template <class T>
+  void read_into(const std::string& name, T* out, index_t count) const {
+    file(name).read_into(stored_name(name), out, count);
+  }
+  template <class T, index_t... E>
+  void read_into(const std::string& name, const View<T, E...>& out) const {
+    file(name).read_into(stored_name(name), out);
+  }
+  template <class T>
+  std::vector<T> read(const std::string& name) const {
+    return file(name).template read<T>(stored_name(name));
+  }
+
+  /// The file that has the tensor, and the tensor's name there.
+  const SafetensorsFile& file(const std::string& name) const { return files_[place(name).file]; }
+  const std::string& stored_name(const std::string& name) const { return place(name).stored_name; }
+
+ private:
+  struct Place {
+    std::size_t file;
+    std::string stored_name;
+  };
+
+  explicit Checkpoint(const std::filesystem::path& path) : path_(path.string()) {}
+
+  static std::filesystem::path locate(const std::filesystem::path& path) {
+    if (!std::filesystem::is_directory(path)) return path;
+    for (const char* name : {single_name, index_name}) {
+      if (std::filesystem::exists(path / name)) return path / name;
+    }
+    throw Error(path.string(), "neither", std::string(single_name) + " or " + index_name);
+  }
+
+  /// Tensor to shard, as the index says.
+  static std::map<std::string, std::string> read_index(const std::filesystem::path& index) {
+    const MappedFile file(index);
+    const auto bytes = file.bytes();
+    const json root = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, index.string());
+    const auto map = root.is_object() ? root.find("weight_map") : root.end();
+    if (map == root.end() || !map->is_object())
+      throw Error(index.string() + ": weight_map", "no object", "tensor names to file names");
+    std::map<std::string, std::string> shards;
+    for (const auto& [name, shard] : map->items()) {
+      // A shard lies beside its index: an index from elsewhere must not reach other files.
+      if (!shard.is_string() ||
+          std::filesystem::path(shard.get<std::string>()).filename() != shard.get<std::string>()) {
+        throw Error(detail::tensor_subject(index.string(), name), detail::excerpt(shard),
+                    "the name of a file beside the index");
+      }
+      shards[name] = shard.get<std::string>();
+    }
+    return shards;
+  }
+
+  void add_shards(const std::filesystem::path& index) {
+    const auto shards = read_index(index);
+    std::map<std::string, std::size_t> opened;
+    for (const auto& [name, shard] : shards) {
+      if (opened.count(shard) != 0) continue;
+      const std::filesystem::path file = index.parent_path() / shard;
+      if (!std::filesystem::is_regular_file(file))
+        throw Error(detail::tensor_subject(index.string(), name), "no shard " + shard, "the file to exist");
+      opened[shard] = files_.size();
+      files_.push_back(SafetensorsFile::open(file));
+    }
+    for (const auto& [name, shard] : shards) {
+      if (files_[opened[shard]].contains(name)) continue;
+      throw Error(detail::tensor_subject(index.string(), name), shard + " without it", "the tensor in that shard");
+    }
+    for (const auto& file : files_) check_indexed(file, index.string(), shards);
+  }
+
+  static void check_indexed(const SafetensorsFile& file, const std::string& index,
+                            const std::map<std::string, std::string>& shards) {
+    const std::string shard = std::filesystem::path(file.path()).filename().string();
+    for (const auto& [name, info] : file.tensors()) {
+      const auto at = shards.find(name);
+      if (at == shards.end())
+        throw Error(detail::tensor_subject(file.path(), name), "a tensor that " + index + " lacks",
+                    "every tensor in the index");
+      if (at->second != shard)
+        throw Error(detail::tensor_subject(file.path(), name), "the tensor in " + at->second + " too",
+                    "each tensor in one shard");
+    }
+  }
+
+  void name_tensors(std::string_view prefix) {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      for (const auto& [stored, info] : files_[i].tensors()) {
+        const bool prefixed = !prefix.empty() && std::string_view(stored).substr(0, prefix.size()) == prefix;
+        const std::string name = prefixed ? stored.substr(prefix.size()) : stored;
+        if (tensors_.emplace(name, Place{i, stored}).second) continue;
+        throw Error(detail::tensor_subject(path_, name), "it with and without '" + std::string(prefix) + "'",
+                    "one tensor of this name");
+      }
+    }
+  }
+
+  const Place& place(const std::string& name) const {
+    const auto at = tensors_.find(name);
+    if (at == tensors_.end()) throw Error(detail::tensor_subject(path_, name), "no such tensor", "one of this name");
+    return at->second;
+  }
+
+  std::string path_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Place> tensors_;
+};
+
+}  // namespace k3spec::io

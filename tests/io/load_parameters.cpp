@@ -1,0 +1,149 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include <k3spec/io/load_parameters.hpp>
+
+#include "tests/io/temporary.hpp"
+
+using namespace k3spec;
+using namespace k3spec::io;
+using test::TemporaryDirectory;
+
+namespace {
+
+struct Part {
+  template <class T>
+  struct Weights {
+    View<T, 3, 2> weight;
+    View<T, 4, 1, 2> conv;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "weight", w.weight, Init::normal);
+    v(at / "conv1d" / "weight", w.conv, Init::normal);
+  }
+};
+
+struct Model {
+  template <class T>
+  struct Weights {
+    Part::Weights<T> parts[2];
+    View<T, 5> norm;
+    View<T, 2, 2> frozen;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    for (index_t i = 0; i < 2; ++i) Part::visit(w.parts[i], at / "layers" / i, v);
+    v(at / "norm", w.norm, Init::ones);
+    v(at / "frozen", w.frozen, Frozen{Init::normal});
+  }
+};
+
+struct Saved : TemporaryDirectory {
+  Parameters<Model, double> model;
+  std::vector<TensorSource> tensors;
+
+  Saved() {
+    model.initialize(3);
+    auto weights = model.weights();
+    tensors = sources<Model>(weights);
+    save();
+  }
+  void save() const { write_safetensors(*this / "model.safetensors", tensors); }
+  TensorSource& tensor(const std::string& name) {
+    return *std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
+  }
+  Checkpoint open() const { return Checkpoint::open(path()); }
+
+  /// Loading must say this and leave every parameter as it was.
+  void refuse(const char* message) const {
+    save();
+    Parameters<Model, float> loaded;
+    auto weights = loaded.mutable_weights();
+    CHECK_THROWS_WITH_AS(load_parameters(open(), slots<Model>(weights)), doctest::Contains(message), Error);
+    Model::visit(weights, Path{}, [](const Path&, auto& view, auto) {
+      CHECK(std::all_of(view.data(), view.data() + view.size(), [](float x) { return x == 0; }));
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("slots have the names and shapes that visit gives") {
+  Parameters<Model, float> model;
+  auto weights = model.mutable_weights();
+  const auto list = slots<Model>(weights);
+  REQUIRE(list.size() == 6);
+  CHECK(list[0].name == "layers.0.weight");
+  CHECK(list[3].name == "layers.1.conv1d.weight");
+  CHECK(list[3].shape == std::vector<index_t>{4, 1, 2});
+  CHECK(list[3].data == weights.parts[1].conv.data());
+  CHECK(list[5].dtype == DType::F32);
+  CHECK(slots<Model>(weights, Path{} / "model").front().name == "model.layers.0.weight");
+}
+
+TEST_CASE("a model saved and loaded is the same, and rounded once in a narrower type") {
+  const Saved saved;
+  Parameters<Model, double> same;
+  Parameters<Model, bfloat16> narrow;
+  auto same_weights = same.mutable_weights();
+  auto narrow_weights = narrow.mutable_weights();
+  load_parameters(saved.open(), slots<Model>(same_weights));
+  load_parameters(saved.open(), slots<Model>(narrow_weights));
+  const auto a = saved.model.trainable(), b = std::as_const(same).trainable();
+  CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));
+  CHECK(same_weights.frozen(1, 1) == saved.model.weights().frozen(1, 1));
+  CHECK(narrow_weights.frozen(1, 1).bits == to_bfloat16(saved.model.weights().frozen(1, 1)).bits);
+}
+
+TEST_CASE("a checkpoint that does not fit the model is refused before a parameter changes") {
+  Saved saved;
+  const double numbers[10] = {};
+  const std::int64_t ids[4] = {};
+  SUBCASE("a tensor is absent") {
+    saved.tensors.pop_back();
+    saved.refuse("'frozen': found no such tensor, wanted F32 [2, 2]");
+  }
+  SUBCASE("the model has no place for a tensor") {
+    saved.tensors.push_back(source("extra", View<const double, 2>(numbers)));
+    saved.refuse("'extra': found a tensor the model has no place for");
+  }
+  SUBCASE("a shape is another") {
+    saved.tensor("norm").shape = {4};
+    saved.refuse("'norm': shape: found [4], wanted [5]");
+  }
+  SUBCASE("a rank is another") {
+    saved.tensor("layers.1.conv1d.weight").shape = {4, 2};
+    saved.refuse("'layers.1.conv1d.weight': shape: found [4, 2], wanted [4, 1, 2]");
+  }
+  SUBCASE("an element type does not convert") {
+    saved.tensor("frozen") = source("frozen", View<const std::int64_t, 2, 2>(ids));
+    saved.refuse("'frozen': element type: found I64, wanted one that converts to F32");
+  }
+}
+
+TEST_CASE("known tensors may stay unread, padded ones are cut") {
+  Saved saved;
+  const std::int64_t d2t[3] = {0, 4, 9};
+  std::vector<double> padded(8);
+  std::iota(padded.begin(), padded.end(), 1.0);
+  saved.tensors.push_back(source("d2t", View<const std::int64_t, 3>(d2t)));
+  saved.tensor("norm") = source("norm", View<const double, 8>(padded.data()));
+  saved.save();
+  Parameters<Model, float> loaded;
+  auto weights = loaded.mutable_weights();
+  const auto list = slots<Model>(weights);
+  CHECK_THROWS_WITH_AS(load_parameters(saved.open(), list, {.known = named({"d2t"}), .padded = named({})}),
+                       doctest::Contains("found [8], wanted [5]"), Error);
+  load_parameters(saved.open(), list, {.known = named({"d2t"}), .padded = named({"norm"})});
+  CHECK(weights.norm(4) == 5.0F);
+  CHECK(weights.frozen(0, 0) == static_cast<float>(saved.model.weights().frozen(0, 0)));
+
+  padded.resize(4);
+  saved.tensor("norm") = source("norm", View<const double, 4>(padded.data()));
+  saved.save();
+  CHECK_THROWS_WITH_AS(load_parameters(saved.open(), list, {.known = named({"d2t"}), .padded = named({"norm"})}),
+                       doctest::Contains("found [4], wanted [5]"), Error);
+}
