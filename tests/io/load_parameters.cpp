@@ -5,7 +5,7 @@
 
 #include <k3spec/io/load_parameters.hpp>
 
-#include "tests/io/temporary.hpp"
+#include "tests/support/temporary.hpp"
 
 using namespace k3spec;
 using namespace k3spec::io;
