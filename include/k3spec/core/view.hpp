@@ -2,7 +2,7 @@
 /// \file
 /// Non-owning row-major tensor views. The last axis is contiguous and so are all axes after the first; only the
 /// distance between rows (axis 0) may be larger than a row, which is what a column slice needs.
-/// defines: View, Matrix, Vector, Rows, pack
+/// defines: View, AnyView, Matrix, Vector, Rows
 
 #include <array>
 #include <cassert>
@@ -138,6 +138,16 @@ class View {
   extents_type extents_{};
   index_t row_stride_ = 0;
 };
+
+namespace detail {
+template <class V>
+inline constexpr bool is_view = false;
+template <class T, index_t... E>
+inline constexpr bool is_view<View<T, E...>> = true;
+}  // namespace detail
+
+template <class V>
+concept AnyView = detail::is_view<std::remove_cvref_t<V>>;
 
 template <class T>
 using Matrix = View<T, dyn, dyn>;

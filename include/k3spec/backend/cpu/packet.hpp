@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The widest vector register the build has, as a value. The one file that includes Eigen. Each function here exists
-/// for plain float and double too, so an expression written with unqualified calls runs on packets and on scalars.
+/// for plain float and double too (core/scalar_math.hpp), so that an expression runs on packets and on scalars.
 /// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
 /// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
 /// min and max are std::min and std::max: with a NaN they return their first argument.
@@ -29,6 +29,7 @@
 
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/scalar_math.hpp>
 
 namespace k3spec {
 
@@ -122,13 +123,6 @@ Packet<S> lanewise(Packet<S> x, F f) {
 }
 }  // namespace detail
 
-using std::abs;
-using std::exp;
-using std::fma;
-using std::log;
-using std::sqrt;
-using std::tanh;
-
 /// a * b + c, rounded once.
 template <std::floating_point S>
 Packet<S> fma(Packet<S> a, Packet<S> b, Packet<S> c) {
@@ -157,55 +151,31 @@ template <std::floating_point S>
 Packet<S> min(Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
 }
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S min(S a, S b) {
-  return b < a ? b : a;
-}
 
 template <std::floating_point S>
 Packet<S> max(Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
-}
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S max(S a, S b) {
-  return a < b ? b : a;
 }
 
 template <std::floating_point S>
 Mask<S> less(Packet<S> a, Packet<S> b) {
   return {detail::vec::pcmp_lt(a.r, b.r)};
 }
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr bool less(S a, S b) {
-  return a < b;
-}
 
 template <std::floating_point S>
 Mask<S> greater(Packet<S> a, Packet<S> b) {
   return less(b, a);
-}
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr bool greater(S a, S b) {
-  return b < a;
 }
 
 template <std::floating_point S>
 Mask<S> equal(Packet<S> a, Packet<S> b) {
   return {detail::vec::pcmp_eq(a.r, b.r)};
 }
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr bool equal(S a, S b) {
-  return a == b;
-}
 
 /// a where the mask holds, b elsewhere.
 template <std::floating_point S>
 Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
-}
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S select(bool mask, S a, S b) {
-  return mask ? a : b;
 }
 
 /// e^x. Gradual underflow, overflow to infinity.
@@ -263,26 +233,14 @@ template <std::floating_point S>
 S sum(Packet<S> x) {
   return detail::vec::predux(x.r);
 }
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S sum(S x) {
-  return x;
-}
 
 /// The largest lane.
 template <std::floating_point S>
 S maximum(Packet<S> x) {
   return detail::vec::predux_max(x.r);
 }
-template <std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S maximum(S x) {
-  return x;
-}
 
 /// The nearest value that T can store, ties to even.
-template <Element T, std::floating_point S>
-K3SPEC_HOST_DEVICE constexpr S round_to(S x) {
-  return static_cast<S>(static_cast<T>(x));
-}
 template <Element T, std::floating_point S>
 Packet<S> round_to(Packet<S> x) {
   if constexpr (std::same_as<T, S>) {

@@ -1,0 +1,35 @@
+#pragma once
+/// \file
+/// The mathematics of one scalar lane, under the names that packets use too, so that one functor serves both.
+/// defines: exp, log, tanh, sqrt, abs, fma, min, max, less, greater, equal, select, sum, maximum, round_to for float
+/// and double
+
+#include <cmath>
+#include <concepts>
+
+#include <k3spec/core/dtype.hpp>
+
+namespace k3spec {
+
+// clang-format off
+template <std::floating_point S> K3SPEC_HOST_DEVICE S exp(S x) { return std::exp(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S log(S x) { return std::log(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S tanh(S x) { return std::tanh(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S sqrt(S x) { return std::sqrt(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S abs(S x) { return std::fabs(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S fma(S a, S b, S c) { return std::fma(a, b, c); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S min(S a, S b) { return b < a ? b : a; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S max(S a, S b) { return a < b ? b : a; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool less(S a, S b) { return a < b; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool greater(S a, S b) { return b < a; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool equal(S a, S b) { return a == b; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S select(bool mask, S a, S b) { return mask ? a : b; }
+/// One lane is its own sum and its own maximum.
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S sum(S x) { return x; }
+template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S maximum(S x) { return x; }
+/// x as the nearest value that T can store, ties to even.
+template <Element T, std::floating_point S>
+K3SPEC_HOST_DEVICE constexpr S round_to(S x) { return static_cast<S>(static_cast<T>(x)); }
+// clang-format on
+
+}  // namespace k3spec

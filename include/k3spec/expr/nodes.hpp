@@ -1,0 +1,231 @@
+#pragma once
+/// \file
+/// Expression trees. A formula is written once, over placeholders, and is a value of its own:
+///
+///     constexpr auto g = expr::arg<0>, u = expr::arg<1>;
+///     constexpr auto situ = 4.0 * tanh(g / 4.0) * sigmoid(g) * u;
+///
+/// Every node runs forward over one packet of lanes, keeping what it computed on a Tape, and sends an adjoint back
+/// down to the placeholders. Devices supply the lanes (`Env`) and collect the adjoints (`Sink`).
+///
+/// arg<I> is element (row, column) of operand I; column<I> its element (column), a weight that all rows share;
+/// row<I> its element (row), a value that all columns share.
+/// defines: expr::Expression, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row, and the
+///          operators and functions on expressions
+
+#include <concepts>
+#include <type_traits>
+
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/expr/functors.hpp>
+
+namespace k3spec::expr {
+
+template <class E>
+concept Expression = requires {
+  typename std::remove_cvref_t<E>::expression_tag;
+};
+
+/// What a placeholder's value depends on.
+enum class Reads { element, column, row };
+
+template <int I, Reads What>
+struct Placeholder {
+  using expression_tag = void;
+  /// Reductions over a row inside this tree.
+  static constexpr int reductions = 0;
+  /// True if the value is the same in all columns of a row.
+  static constexpr bool row_constant = What == Reads::row;
+
+  template <class P>
+  struct Tape {
+    P value;
+  };
+  template <int, class P, class Env>
+  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    t.value = env.template load<I, What>();
+  }
+  template <int, class P, class Sink>
+  K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
+    sink.template add<I>(d);
+  }
+  template <int, int, class F>
+  K3SPEC_HOST_DEVICE void find_reduction(F&&) const {}
+};
+
+/// A number, the same everywhere; no adjoint reaches it.
+struct Constant {
+  using expression_tag = void;
+  static constexpr int reductions = 0;
+  static constexpr bool row_constant = true;
+  double number;
+
+  template <class P>
+  struct Tape {
+    P value;
+  };
+  template <int, class P, class Env>
+  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env&) const {
+    t.value = P(static_cast<typename Env::scalar>(number));
+  }
+  template <int, class P, class Sink>
+  K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P, Sink&) const {}
+  template <int, int, class F>
+  K3SPEC_HOST_DEVICE void find_reduction(F&&) const {}
+};
+
+template <class F, Expression E>
+struct Unary {
+  using expression_tag = void;
+  static constexpr int reductions = E::reductions;
+  static constexpr bool row_constant = E::row_constant;
+  E in;
+
+  template <class P>
+  struct Tape {
+    typename E::template Tape<P> in;
+    P value;
+  };
+  template <int Base, class P, class Env>
+  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    in.template forward<Base>(t.in, env);
+    t.value = F::value(t.in.value);
+  }
+  template <int Base, class P, class Sink>
+  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+    in.template backward<Base>(t.in, P(d * F::slope(t.in.value, t.value)), sink);
+  }
+  template <int Which, int Base, class G>
+  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
+    in.template find_reduction<Which, Base>(found);
+  }
+};
+
+template <class F, Expression L, Expression R>
+struct Binary {
+  using expression_tag = void;
+  static constexpr int reductions = L::reductions + R::reductions;
+  static constexpr bool row_constant = L::row_constant && R::row_constant;
+  L left;
+  R right;
+
+  template <class P>
+  struct Tape {
+    typename L::template Tape<P> left;
+    typename R::template Tape<P> right;
+    P value;
+  };
+  template <int Base, class P, class Env>
+  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    left.template forward<Base>(t.left, env);
+    right.template forward<Base + L::reductions>(t.right, env);
+    t.value = F::value(t.left.value, t.right.value);
+  }
+  template <int Base, class P, class Sink>
+  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+    const P a = t.left.value, b = t.right.value;
+    left.template backward<Base>(t.left, F::left(a, b, t.value, d), sink);
+    right.template backward<Base + L::reductions>(t.right, F::right(a, b, t.value, d), sink);
+  }
+  template <int Which, int Base, class G>
+  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
+    if constexpr (Which < Base + L::reductions) {
+      left.template find_reduction<Which, Base>(found);
+    } else {
+      right.template find_reduction<Which, Base + L::reductions>(found);
+    }
+  }
+};
+
+/// A pass-through node: `in` rounded to storage type T (nothing to do for float and double), its adjoint passed on
+/// as it is, or not at all.
+template <class T, bool PassesAdjoint, Expression E>
+struct Through {
+  using expression_tag = void;
+  static constexpr int reductions = E::reductions;
+  static constexpr bool row_constant = E::row_constant;
+  E in;
+
+  template <class P>
+  struct Tape {
+    typename E::template Tape<P> in;
+    P value;
+  };
+  template <int Base, class P, class Env>
+  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    in.template forward<Base>(t.in, env);
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      t.value = round_to<bfloat16>(t.in.value);
+    } else {
+      t.value = t.in.value;
+    }
+  }
+  template <int Base, class P, class Sink>
+  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+    if constexpr (PassesAdjoint) in.template backward<Base>(t.in, d, sink);
+  }
+  template <int Which, int Base, class G>
+  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
+    in.template find_reduction<Which, Base>(found);
+  }
+};
+
+template <int I>
+inline constexpr Placeholder<I, Reads::element> arg{};
+template <int I>
+inline constexpr Placeholder<I, Reads::column> column{};
+template <int I>
+inline constexpr Placeholder<I, Reads::row> row{};
+
+constexpr Constant as_expression(double value) { return {value}; }
+template <Expression E>
+constexpr E as_expression(E e) {
+  return e;
+}
+
+template <class A, class B>
+concept Operands = (Expression<A> && (Expression<B> || std::is_arithmetic_v<B>)) ||
+                   (std::is_arithmetic_v<A> && Expression<B>);
+
+namespace detail {
+template <class F, Expression E>
+constexpr Unary<F, E> unary(E e) {
+  return {e};
+}
+template <class F, Expression L, Expression R>
+constexpr Binary<F, L, R> binary(L l, R r) {
+  return {l, r};
+}
+}  // namespace detail
+
+// clang-format off
+template <class A, class B> requires Operands<A, B>
+constexpr auto operator+(A a, B b) { return detail::binary<functor::Add>(as_expression(a), as_expression(b)); }
+template <class A, class B> requires Operands<A, B>
+constexpr auto operator-(A a, B b) { return detail::binary<functor::Subtract>(as_expression(a), as_expression(b)); }
+template <class A, class B> requires Operands<A, B>
+constexpr auto operator*(A a, B b) { return detail::binary<functor::Multiply>(as_expression(a), as_expression(b)); }
+template <class A, class B> requires Operands<A, B>
+constexpr auto operator/(A a, B b) { return detail::binary<functor::Divide>(as_expression(a), as_expression(b)); }
+template <class A, class B> requires Operands<A, B>
+constexpr auto min(A a, B b) { return detail::binary<functor::Min>(as_expression(a), as_expression(b)); }
+template <class A, class B> requires Operands<A, B>
+constexpr auto max(A a, B b) { return detail::binary<functor::Max>(as_expression(a), as_expression(b)); }
+
+template <Expression E> constexpr auto operator-(E e) { return detail::unary<functor::Negate>(e); }
+template <Expression E> constexpr auto exp(E e) { return detail::unary<functor::Exp>(e); }
+template <Expression E> constexpr auto log(E e) { return detail::unary<functor::Log>(e); }
+template <Expression E> constexpr auto tanh(E e) { return detail::unary<functor::Tanh>(e); }
+template <Expression E> constexpr auto sigmoid(E e) { return detail::unary<functor::Sigmoid>(e); }
+template <Expression E> constexpr auto softplus(E e) { return detail::unary<functor::Softplus>(e); }
+template <Expression E> constexpr auto sqrt(E e) { return detail::unary<functor::Sqrt>(e); }
+template <Expression E> constexpr auto rsqrt(E e) { return detail::unary<functor::Rsqrt>(e); }
+template <Expression E> constexpr auto square(E e) { return detail::unary<functor::Square>(e); }
+template <Expression E> constexpr auto abs(E e) { return detail::unary<functor::Abs>(e); }
+/// e rounded to storage type T; the derivative ignores the rounding.
+template <class T, Expression E> constexpr Through<T, true, E> rounded_to(E e) { return {e}; }
+/// e as a constant: no derivative flows through it.
+template <Expression E> constexpr Through<void, false, E> detach(E e) { return {e}; }
+// clang-format on
+
+}  // namespace k3spec::expr

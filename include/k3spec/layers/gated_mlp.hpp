@@ -1,0 +1,107 @@
+#pragma once
+/// \file
+/// defines: SiTU, SwiGLU, GatedMLP, SiTUMLP, SwiGLUMLP
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/layers/linear.hpp>
+#include <k3spec/ops/gated_activation.hpp>
+
+namespace k3spec {
+
+/// Kimi K3's activation with the config's β and λ.
+template <class Config>
+struct SiTU {
+  static constexpr auto formula() {
+    if constexpr (Config::activation_situ_linear_beta.has_value()) {
+      return situ_formula(Config::activation_situ_beta, *Config::activation_situ_linear_beta);
+    } else {
+      return situ_formula(Config::activation_situ_beta);
+    }
+  }
+};
+
+/// DeepSeek-V3's activation.
+struct SwiGLU {
+  static constexpr auto formula() { return swiglu_formula(); }
+};
+
+/// y = W_down · act(W_gate x, W_up x)
+template <index_t Hidden, index_t Inner, class Activation>
+struct GatedMLP {
+  using Up = Linear<Hidden, Inner>;
+  using Down = Linear<Inner, Hidden>;
+
+  template <class T>
+  struct Weights {
+    typename Up::template Weights<T> gate_proj, up_proj;
+    typename Down::template Weights<T> down_proj;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Up::visit(w.gate_proj, at / "gate_proj", v);
+    Up::visit(w.up_proj, at / "up_proj", v);
+    Down::visit(w.down_proj, at / "down_proj", v);
+  }
+
+  /// What backward needs of forward, besides x; each [rows, Inner].
+  template <class T>
+  struct Saved {
+    Rows<T, Inner> gate, up, product;
+
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, index_t rows) {
+      const auto take = [&] { return Rows<T, Inner>(a.template take<T>(rows * Inner), rows); };
+      return {take(), take(), take()};
+    }
+  };
+
+  /// x [rows, Hidden] -> y [rows, Hidden], overwritten or added to (before the one rounding).
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& y, const Saved<T>& saved,
+                      Into into = Into::overwrite) {
+    Up::forward(cpu, w.gate_proj, x, saved.gate);
+    Up::forward(cpu, w.up_proj, x, saved.up);
+    evaluate(cpu, Activation::formula(), saved.product, saved.gate, saved.up);
+    Down::forward(cpu, w.down_proj, saved.product, y, into);
+  }
+
+  /// Scratch of backward; each [rows, Inner].
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    Rows<S, Inner> d_product, d_gate, d_up;
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t rows) {
+      const auto take = [&] { return Rows<S, Inner>(a.template take<S>(rows * Inner), rows); };
+      return {take(), take(), take()};
+    }
+  };
+
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    return plan_bytes([&](ArenaPlan& a) { Scratch<T>::allocate(a, rows); });
+  }
+
+  /// d_x is overwritten, parameter gradients accumulate.
+  template <class T, AnyView X, AnyView DY, AnyView DX>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+                       const Saved<T>& saved, const DY& d_y, const DX& d_x, Arena& scratch) {
+    Scope scope(scratch);
+    const auto s = Scratch<T>::allocate(scratch, x.extent(0));
+    Down::backward(cpu, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
+    differentiate(cpu, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)), scratch,
+                  saved.gate, saved.up);
+    Up::backward(cpu, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
+    Up::backward(cpu, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
+  }
+};
+
+template <index_t Hidden, index_t Inner, class Config>
+using SiTUMLP = GatedMLP<Hidden, Inner, SiTU<Config>>;
+
+template <index_t Hidden, index_t Inner>
+using SwiGLUMLP = GatedMLP<Hidden, Inner, SwiGLU>;
+
+}  // namespace k3spec

@@ -1,0 +1,45 @@
+#pragma once
+/// \file
+/// defines: KimiRMSNorm
+
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/ops/rms_norm.hpp>
+
+namespace k3spec {
+
+/// Root-mean-square norm over N features with a learned scale; see ops/rms_norm.hpp.
+template <index_t N>
+struct KimiRMSNorm {
+  static_assert(N > 0, "KimiRMSNorm: the width must be positive");
+
+  template <class T>
+  struct Weights {
+    View<T, N> weight;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "weight", w.weight, Init::ones);
+  }
+
+  /// x, y [rows, N]
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Weights<const T>& w, double eps, const X& x, const Y& y) {
+    rms_norm_forward<T>(cpu, w.weight, eps, x, y);
+  }
+
+  /// d_w accumulates; d_x is overwritten or, if asked, accumulated. Saved from the forward pass: x.
+  template <class T, AnyView X, AnyView DY, AnyView DX>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
+                       const X& x, const DY& d_y, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
+    rms_norm_backward<T>(cpu, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
+  }
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    return rms_norm_scratch<T>(rows);
+  }
+};
+
+}  // namespace k3spec

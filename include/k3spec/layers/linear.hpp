@@ -1,0 +1,62 @@
+#pragma once
+/// \file
+/// defines: Linear
+
+#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/core/parameters.hpp>
+
+namespace k3spec {
+
+/// y = x Wᵀ, no bias (torch.nn.Linear's layout: W is [Out, In]).
+template <index_t In, index_t Out>
+struct Linear {
+  static_assert(In > 0 && Out > 0, "Linear: both widths must be positive");
+  static constexpr index_t in_features = In, out_features = Out;
+
+  template <class T>
+  struct Weights {
+    View<T, Out, In> weight;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "weight", w.weight, Init::normal);
+  }
+
+  /// y [rows, Out] (= or +=) x [rows, In] Wᵀ. Accumulating adds before the one rounding to y's type.
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
+    gemm(cpu, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+  }
+
+  /// d_x [rows, In] (= or +=) d_y W
+  template <class T, AnyView DY, AnyView DX>
+  static void backward_input(const Cpu& cpu, const Weights<const T>& w, const DY& d_y, const DX& d_x,
+                             Into into = Into::overwrite) {
+    gemm(cpu, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
+  }
+
+  /// d_W += d_yᵀ x
+  template <class S, AnyView X, AnyView DY>
+  static void backward_weight(const Cpu& cpu, const Weights<S>& d_w, const X& x, const DY& d_y) {
+    gemm(cpu, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
+  }
+
+  /// Both of the above. Saved from the forward pass: x.
+  template <class T, AnyView X, AnyView DY, AnyView DX>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+                       const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
+    backward_weight(cpu, d_w, x, d_y);
+    backward_input(cpu, w, d_y, d_x, into);
+  }
+};
+
+/// Stands where a config leaves a layer out.
+struct Absent {
+  template <class T>
+  struct Weights {};
+  template <class W, class V>
+  static constexpr void visit(W&, const Path&, V&&) {}
+};
+
+}  // namespace k3spec

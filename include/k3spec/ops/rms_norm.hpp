@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// y[r, j] = w[j] · round(x[r, j] / sqrt(mean_j x[r, j]² + eps)): the normalised value is rounded to the storage type
+/// before the multiply by w (KimiRMSNorm of the published model code). x, y [rows, n]; w [n].
+/// Saved: nothing but x.
+/// defines: rms_norm_formula, rms_norm_forward, rms_norm_backward, rms_norm_scratch
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+
+namespace k3spec {
+
+/// Operand 0 is x, operand 1 is w. T is the storage type.
+template <class T>
+constexpr auto rms_norm_formula(double eps) {
+  constexpr auto x = expr::arg<0>;
+  constexpr auto w = expr::column<1>;
+  return w * expr::rounded_to<std::remove_cv_t<T>>(x * rsqrt(row_mean(x * x) + eps));
+}
+
+template <class T, AnyView X, AnyView Y>
+void rms_norm_forward(const Cpu& cpu, Vector<const T> w, double eps, const X& x, const Y& y) {
+  evaluate(cpu, rms_norm_formula<T>(eps), y, x, w);
+}
+
+/// d_w += …; d_x = … or, with Into::accumulate, d_x += …
+template <class T, AnyView X, AnyView DY, AnyView DX>
+void rms_norm_backward(const Cpu& cpu, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
+                       const DY& d_y, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
+  const auto formula = rms_norm_formula<T>(eps);
+  if (into == Into::overwrite) {
+    differentiate(cpu, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
+  } else {
+    differentiate(cpu, formula, d_y, gradients(accumulate(d_x), accumulate(d_w)), scratch, x, w);
+  }
+}
+
+/// Bytes of scratch that rms_norm_backward takes.
+template <class T>
+constexpr std::size_t rms_norm_scratch(index_t rows) {
+  return differentiate_scratch<decltype(rms_norm_formula<T>(0.0)), accumulate_t<T>>(rows);
+}
+
+}  // namespace k3spec
