@@ -25,7 +25,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1
 /// A fixed number of trivially copyable elements, owned, zero when made. Move-only.
 template <class T>
 class Buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are bytes to it: trivially copyable");
 
  public:
   Buffer() = default;

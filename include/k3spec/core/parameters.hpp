@@ -4,8 +4,10 @@
 /// offsets, names, initial values, gradients and files all follow from that.
 ///
 /// A layer is a type with
-///   template <class T> struct Weights { View<T, ...> weight; ... };            // all-static shapes
-///   template <class W, class V> static constexpr void visit(W& w, const Path& at, V&& v);
+///
+///     template <class T> struct Weights { View<T, ...> weight; ... };            // all-static shapes
+///     template <class W, class V> static constexpr void visit(W& w, const Path& at, V&& v);
+///
 /// where `visit` calls `v(at / "weight", w.weight, Init::normal)` for each tensor in file order, and hands sublayers
 /// on with `Sub::visit(w.sub, at / "sub", v)`.
 /// defines: Path, Init, Frozen, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients

@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// Everything. One paragraph per room, in the order in which rooms may include one another.
+/// defines: nothing of its own
+
+// core: element types, shapes and views, owned and planned memory, parameters, random numbers, device tags, errors
+#include <k3spec/core/arena.hpp>
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/device.hpp>
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+#include <k3spec/core/host_device.hpp>
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/core/rng.hpp>
+#include <k3spec/core/view.hpp>
+
+// config: model dimensions as types
+#include <k3spec/config/kimi_k3.hpp>
+
+// backend: loops, vector registers, matrix products and feature checks of a device
+#include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/parallel.hpp>
+
+// io: safetensors files, sharded checkpoints, JSON
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/convert.hpp>
+#include <k3spec/io/json.hpp>
+#include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/mapped_file.hpp>
+#include <k3spec/io/safetensors.hpp>
+#include <k3spec/io/safetensors_header.hpp>
+#include <k3spec/io/safetensors_reader.hpp>
+#include <k3spec/io/safetensors_writer.hpp>

@@ -1,0 +1,87 @@
+#include "rules.hpp"
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+namespace {
+
+using house::fs::path;
+
+/// A small tree of headers that keeps all rules, in a folder of its own.
+class Tree {
+ public:
+  Tree() : root_(house::fs::temp_directory_path() / ("k3spec_house_" + std::to_string(::getpid()))) {
+    write("all.hpp", {"<k3spec/core/a.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>", "<k3spec/target/d.hpp>",
+                      "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+    write("core/a.hpp", {"<vector>"});
+    write("backend/cpu/packet.hpp", {"<Eigen/Core>", "<k3spec/core/a.hpp>"});
+    write("ops/b.hpp", {"<k3spec/core/a.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+    write("drafts/c.hpp", {"<k3spec/ops/b.hpp>"});
+    write("target/d.hpp", {"<k3spec/ops/b.hpp>", "<k3spec/io/e.hpp>"});
+    write("io/e.hpp", {"<k3spec/core/a.hpp>"});
+    write("train/f.hpp", {"<k3spec/drafts/c.hpp>", "<k3spec/target/d.hpp>"});
+  }
+  ~Tree() { house::fs::remove_all(root_); }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  void write(const std::string& name, const std::vector<std::string>& includes) const {
+    std::string text = "#pragma once\n/// \\file\n/// Something.\n/// defines: nothing\n\n";
+    for (const std::string& include : includes) text += "#include " + include + "\n";
+    put(name, text);
+  }
+  void put(const std::string& name, const std::string& text) const {
+    house::fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  std::vector<std::string> violations() const { return house::violations(root_); }
+
+ private:
+  path root_;
+};
+
+/// The only broken rule of a tree whose header `name` is replaced.
+std::string broken_by(const std::string& name, const std::vector<std::string>& includes) {
+  const Tree tree;
+  tree.write(name, includes);
+  const auto found = tree.violations();
+  return found.size() == 1 ? found[0] : std::to_string(found.size()) + " violations";
+}
+
+std::string broken_by_text(const std::string& text) {
+  const Tree tree;
+  tree.put("core/a.hpp", text);
+  const auto found = tree.violations();
+  return found.size() == 1 ? found[0] : std::to_string(found.size()) + " violations";
+}
+
+}  // namespace
+
+TEST_CASE("the headers keep the house's rules") {
+  const auto found = house::violations(path(K3SPEC_SOURCE_DIR) / "include/k3spec");
+  for (const std::string& sentence : found) FAIL_CHECK(sentence);
+}
+
+TEST_CASE("a tree that keeps the rules has no violations") { CHECK(Tree().violations().empty()); }
+
+TEST_CASE("planted back arrows are found") {
+  CHECK(broken_by("core/a.hpp", {"<k3spec/ops/b.hpp>"}) == "core/a.hpp: back arrow to ops/b.hpp");
+  CHECK(broken_by("drafts/c.hpp", {"<k3spec/target/d.hpp>"}) == "drafts/c.hpp: back arrow to target/d.hpp");
+  CHECK(broken_by("target/d.hpp", {"<k3spec/train/f.hpp>"}) == "target/d.hpp: back arrow to train/f.hpp");
+  CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet.hpp>"}) == "io/e.hpp: back arrow to backend/cpu/packet.hpp");
+  CHECK(broken_by("ops/b.hpp", {"<k3spec/io/e.hpp>"}) == "ops/b.hpp: back arrow to io/e.hpp");
+  CHECK(broken_by("core/a.hpp", {"<k3spec/all.hpp>"}) == "core/a.hpp: back arrow to all.hpp");
+}
+
+TEST_CASE("other planted faults are found") {
+  CHECK(broken_by("ops/b.hpp", {"<Eigen/Core>"}) ==
+        "ops/b.hpp: includes <Eigen/Core>, which only backend/cpu/packet.hpp may");
+  CHECK(broken_by("ops/b.hpp", {"\"a.hpp\""}) == "ops/b.hpp: includes \"a.hpp\", wanted <k3spec/...>");
+  CHECK(broken_by("ops/b.hpp", {"<k3spec/core/x.hpp>"}) == "ops/b.hpp: includes core/x.hpp, which does not exist");
+  CHECK(broken_by("ops/lost.hpp", {}) == "ops/lost.hpp: cannot be reached from all.hpp");
+  CHECK(broken_by_text("/// \\file\n#pragma once\n/// \\file\n/// defines: x\n") ==
+        "core/a.hpp: does not begin with #pragma once");
+  CHECK(broken_by_text("#pragma once\n/// defines: x\n") == "core/a.hpp: has no /// \\file");
+  CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
+}

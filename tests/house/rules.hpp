@@ -1,0 +1,153 @@
+#pragma once
+/// \file
+/// The rules of the house that can be read off the text of the headers.
+/// defines: house::violations
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace house {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+
+/// Rooms from left to right; a room sees itself and all rooms of the levels left of its own, but no room of its level.
+/// The design writes `config <- core`, and lets walls move where the code asks for it: a config's members are index_t,
+/// which core/extents.hpp defines, and core needs nothing of config. So core stands before config.
+inline const std::vector<Names> levels = {
+    {"core"},           {"config"}, {"expr"}, {"backend"}, {"ops"}, {"layers"}, {"losses", "drafts", "target"},
+    {"decode", "train"}};
+
+/// Rooms beside that line: what they see, and (by level) from where they are seen.
+struct SideRoom {
+  Names sees;
+  Names seen_by;
+};
+inline const std::map<std::string, SideRoom> side_rooms = {
+    {"io", {{"core", "config"}, {"drafts", "target", "decode", "train"}}},
+    {"comm", {{"core", "backend"}, {"train"}}},
+};
+
+inline const std::string eigen_home = "backend/cpu/packet.hpp";
+inline const std::string umbrella = "all.hpp";
+
+inline int level_of(const std::string& room) {
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i].contains(room)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+inline bool is_room(const std::string& name) { return level_of(name) >= 0 || side_rooms.contains(name); }
+
+inline bool may_see(const std::string& room, const std::string& other) {
+  if (room == other) return true;
+  if (const auto side = side_rooms.find(room); side != side_rooms.end()) return side->second.sees.contains(other);
+  if (const auto side = side_rooms.find(other); side != side_rooms.end()) return side->second.seen_by.contains(room);
+  return is_room(other) && level_of(other) < level_of(room);
+}
+
+/// The first folder of a header's path below k3spec; empty for the umbrella.
+inline std::string room_of(const std::string& header) {
+  const auto slash = header.find('/');
+  return slash == std::string::npos ? std::string() : header.substr(0, slash);
+}
+
+struct Header {
+  std::string text;
+  std::vector<std::string> own;     ///< headers of k3spec that it includes, as paths below k3spec
+  std::vector<std::string> others;  ///< everything else that it includes, with its brackets
+};
+
+inline Header read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  Header header{text.str(), {}, {}};
+  static const std::regex include(R"(^[ \t]*#[ \t]*include[ \t]*([<"][^>"]*[>"]))");
+  std::istringstream lines(header.text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, include)) continue;
+    const std::string name = match[1];
+    if (name.starts_with("<k3spec/")) {
+      header.own.push_back(name.substr(8, name.size() - 9));
+    } else {
+      header.others.push_back(name);
+    }
+  }
+  return header;
+}
+
+/// All headers below `root` (the folder k3spec), by path below it.
+inline std::map<std::string, Header> read_all(const fs::path& root) {
+  std::map<std::string, Header> headers;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file()) headers[fs::relative(entry, root).generic_string()] = read(entry);
+  }
+  return headers;
+}
+
+inline void check_form(const std::string& path, const Header& header, std::vector<std::string>& found) {
+  if (!path.ends_with(".hpp")) found.push_back(path + ": is no .hpp");
+  if (!header.text.starts_with("#pragma once\n")) found.push_back(path + ": does not begin with #pragma once");
+  if (header.text.find("\n/// \\file\n") == std::string::npos) found.push_back(path + ": has no /// \\file");
+  if (header.text.find("\n/// defines: ") == std::string::npos) found.push_back(path + ": has no `/// defines:` line");
+}
+
+inline void check_arrows(const std::string& path, const Header& header, std::vector<std::string>& found) {
+  for (const std::string& other : header.others) {
+    if (other.starts_with('"')) found.push_back(path + ": includes " + other + ", wanted <k3spec/...>");
+    if ((other.starts_with("<Eigen/") || other.starts_with("<unsupported/Eigen/")) && path != eigen_home) {
+      found.push_back(path + ": includes " + other + ", which only " + eigen_home + " may");
+    }
+  }
+  if (path == umbrella) return;
+  const std::string room = room_of(path);
+  if (!is_room(room)) {
+    found.push_back(path + ": is in no known room");
+    return;
+  }
+  for (const std::string& other : header.own) {
+    if (!may_see(room, room_of(other))) found.push_back(path + ": back arrow to " + other);
+  }
+}
+
+/// Everything that the umbrella includes, directly or not.
+inline Names reachable(const std::map<std::string, Header>& headers) {
+  Names seen{umbrella};
+  std::vector<std::string> todo{umbrella};
+  while (!todo.empty()) {
+    const auto header = headers.find(todo.back());
+    todo.pop_back();
+    if (header == headers.end()) continue;
+    for (const std::string& other : header->second.own) {
+      if (seen.insert(other).second) todo.push_back(other);
+    }
+  }
+  return seen;
+}
+
+/// One sentence per broken rule in the headers below `root`, the folder k3spec.
+inline std::vector<std::string> violations(const fs::path& root) {
+  const auto headers = read_all(root);
+  const Names seen = reachable(headers);
+  std::vector<std::string> found;
+  for (const auto& [path, header] : headers) {
+    check_form(path, header, found);
+    check_arrows(path, header, found);
+    for (const std::string& other : header.own) {
+      if (!headers.contains(other)) found.push_back(path + ": includes " + other + ", which does not exist");
+    }
+    if (!seen.contains(path)) found.push_back(path + ": cannot be reached from all.hpp");
+  }
+  return found;
+}
+
+}  // namespace house
