@@ -147,3 +147,34 @@ TEST_CASE("known tensors may stay unread, padded ones are cut") {
   CHECK_THROWS_WITH_AS(load_parameters(saved.open(), list, {.known = named({"d2t"}), .padded = named({"norm"})}),
                        doctest::Contains("found [4], wanted [5]"), Error);
 }
+
+TEST_CASE("MXFP4 experts and padded decays of k3-tiny fill plain slots") {
+  const auto checkpoint = Checkpoint::open(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny", "language_model.");
+  CHECK(checkpoint.contains("model.norm.weight"));
+  const std::string name = "model.layers.3.block_sparse_moe.experts.5.w2.weight";
+  std::vector<float> expert(64 * 64), decay(4);
+  LoadOptions options{.known = [](std::string_view) { return true; },
+                      .padded = [](std::string_view n) { return n.ends_with("A_log"); }};
+  std::vector<TensorSlot> list{{name, DType::F32, {64, 64}, expert.data()},
+                               {"model.layers.0.self_attn.A_log", DType::F32, {4}, decay.data()}};
+  load_parameters(checkpoint, list, options);
+  const auto packed = checkpoint.read<std::uint8_t>(name + "_packed"),
+             scale = checkpoint.read<std::uint8_t>(name + "_scale");
+  CHECK(expert[64 * 7 + 40] == mxfp4_value(packed[32 * 7 + 20] & 15U) * mxfp4_scale(scale[2 * 7 + 1]));
+  CHECK(expert[64 * 7 + 41] == mxfp4_value(packed[32 * 7 + 20] >> 4U) * mxfp4_scale(scale[2 * 7 + 1]));
+  CHECK(decay == [&] {
+    auto stored = checkpoint.read<float>("model.layers.0.self_attn.A_log");
+    stored.resize(4);
+    return stored;
+  }());
+
+  const auto refuse = [&](std::vector<index_t> shape, DType dtype, const char* message) {
+    list[0].shape = std::move(shape);
+    list[0].dtype = dtype;
+    CHECK_THROWS_WITH_AS(load_parameters(checkpoint, list, options), doctest::Contains(message), Error);
+  };
+  refuse({64, 32}, DType::F32, "weight_packed': shape: found [64, 32], wanted [64, 16]");
+  refuse({64, 48}, DType::F32, "found MXFP4, wanted another format for F32 [64, 48]");
+  refuse({4096}, DType::F32, "found MXFP4");
+  refuse({64, 64}, DType::I64, "found MXFP4");
+}

@@ -13,6 +13,7 @@
 
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
 namespace k3spec::io {
@@ -63,18 +64,59 @@ struct LoadOptions {
 
 namespace detail {
 
-inline void check_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
-  if (!checkpoint.contains(slot.name)) {
-    const std::string wanted = std::string(name(slot.dtype)) + " " + shape_string(slot.shape);
-    throw Error(tensor_subject(checkpoint.path(), slot.name), "no such tensor", wanted);
+/// A weight may be stored as MXFP4 instead: two tensors in its place.
+inline bool is_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
+  return !checkpoint.contains(slot.name) && checkpoint.contains(slot.name + "_packed");
+}
+
+/// The names in the file that fill a slot.
+inline std::vector<std::string> stored_names(const Checkpoint& checkpoint, const TensorSlot& slot) {
+  if (is_mxfp4(checkpoint, slot)) return {slot.name + "_packed", slot.name + "_scale"};
+  return {slot.name};
+}
+
+inline void check_stored(const Checkpoint& checkpoint, const std::string& name, std::span<const index_t> shape,
+                         DType t) {
+  if (!checkpoint.contains(name)) {
+    const std::string wanted = std::string(k3spec::name(t)) + " " + shape_string(shape);
+    throw Error(tensor_subject(checkpoint.path(), name), "no such tensor", wanted);
   }
+  checkpoint.file(name).check(checkpoint.stored_name(name), shape, t);
+}
+
+inline void check_mxfp4_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
+  const auto& shape = slot.shape;
+  if (shape.size() != 2 || shape[1] % mxfp4_block != 0 || !can_convert(DType::F32, slot.dtype)) {
+    throw Error(tensor_subject(checkpoint.path(), slot.name), "MXFP4",
+                "another format for " + std::string(name(slot.dtype)) + " " + shape_string(shape));
+  }
+  check_stored(checkpoint, slot.name + "_packed", std::vector{shape[0], shape[1] / 2}, DType::U8);
+  check_stored(checkpoint, slot.name + "_scale", std::vector{shape[0], shape[1] / mxfp4_block}, DType::U8);
+}
+
+inline void check_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
+  if (is_mxfp4(checkpoint, slot)) return check_mxfp4_slot(checkpoint, slot);
   std::vector<index_t> shape = slot.shape;
-  const auto& stored = checkpoint.shape(slot.name);
-  if (options.padded(slot.name) && !stored.empty() && !shape.empty()) shape[0] = std::max(shape[0], stored[0]);
-  checkpoint.file(slot.name).check(checkpoint.stored_name(slot.name), shape, slot.dtype);
+  if (options.padded(slot.name) && checkpoint.contains(slot.name) && !shape.empty()) {
+    const auto& stored = checkpoint.shape(slot.name);
+    if (!stored.empty()) shape[0] = std::max(shape[0], stored[0]);
+  }
+  check_stored(checkpoint, slot.name, shape, slot.dtype);
+}
+
+inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
+  const index_t out = slot.shape[0], in = slot.shape[1];
+  const auto bytes = [&](const char* part) {
+    return reinterpret_cast<const std::uint8_t*>(checkpoint.bytes(slot.name + part).data());
+  };
+  const Matrix<const std::uint8_t> packed(bytes("_packed"), out, in / 2), scale(bytes("_scale"), out, in / mxfp4_block);
+  with_type(slot.dtype, [&]<class T>(T*) {
+    if constexpr (Element<T>) dequantize_mxfp4(packed, scale, Matrix<T>(static_cast<T*>(slot.data), out, in));
+  });
 }
 
 inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
+  if (is_mxfp4(checkpoint, slot)) return fill_mxfp4(checkpoint, slot);
   const DType stored = checkpoint.dtype(slot.name);
   const std::uint64_t wanted = *byte_count(stored, slot.shape);
   convert(stored, checkpoint.bytes(slot.name).first(static_cast<std::size_t>(wanted)), slot.dtype, slot.data);
@@ -82,15 +124,17 @@ inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
 
 }  // namespace detail
 
-/// Fills every slot from the checkpoint.
+/// Fills every slot from the checkpoint. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`, `x.weight_scale`.
 /// \throws Error, with no slot touched, when a wanted tensor is absent, has another shape or does not convert, and
 ///         when the checkpoint has a tensor that no slot wants and options.known does not hold for
 inline void load_parameters(const Checkpoint& checkpoint, const std::vector<TensorSlot>& slots,
                             const LoadOptions& options = {}) {
   std::set<std::string> wanted;
   for (const TensorSlot& slot : slots) {
-    if (!wanted.insert(slot.name).second) throw Error("model: '" + slot.name + "'", "two slots", "one for each name");
     detail::check_slot(checkpoint, slot, options);
+    for (const std::string& name : detail::stored_names(checkpoint, slot)) {
+      if (!wanted.insert(name).second) throw Error("model: '" + name + "'", "two slots", "one for each name");
+    }
   }
   for (const std::string& name : checkpoint.names()) {
     if (wanted.count(name) == 0 && !options.known(name)) {
