@@ -35,3 +35,9 @@
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
+
+// train: optimizer, schedule, metrics, progress, checkpoints, trainers
+#include <k3spec/train/adamw.hpp>
+#include <k3spec/train/gradient_norm.hpp>
+#include <k3spec/train/metrics.hpp>
+#include <k3spec/train/schedule.hpp>

@@ -1,0 +1,180 @@
+#pragma once
+/// \file
+/// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) with the global norm of the gradient
+/// clipped before, over all of a model's trained parameters in one pass:
+///
+///     g ← c g                     c = min(1, max_grad_norm / (‖g‖ + 1e-6))
+///     m ← β₁ m + (1 - β₁) g       v ← β₂ v + (1 - β₂) g²
+///     w ← (1 - lr·decay) w - lr/(1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε)
+///
+/// Only matrices decay (parameters of two axes or more): never norms, biases or other vectors. m, v and, for bfloat16,
+/// the float32 master weights are one buffer each, with the offsets of Parameters.
+/// defines: AdamWOptions, adamw_formulas, AdamW
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/train/gradient_norm.hpp>
+
+namespace k3spec {
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.0;
+  double max_grad_norm = 0.5;
+  /// Steps in a row that may be skipped because the gradient is not finite; one more throws.
+  std::int64_t max_skipped_in_a_row = 20;
+
+  /// \throws Error naming the option
+  void check() const {
+    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
+      if (!holds) throw Error(std::string("AdamW: ") + name, fmt::format("{}", found), range);
+    };
+    wanted(beta1 >= 0 && beta1 < 1, "beta1", beta1, "0 <= beta1 < 1");
+    wanted(beta2 >= 0 && beta2 < 1, "beta2", beta2, "0 <= beta2 < 1");
+    wanted(eps > 0 && std::isfinite(eps), "eps", eps, "a number > 0");
+    wanted(weight_decay >= 0 && std::isfinite(weight_decay), "weight_decay", weight_decay, "a number >= 0");
+    wanted(max_grad_norm > 0, "max_grad_norm", max_grad_norm, "a number > 0 (infinity never clips)");
+    wanted(max_skipped_in_a_row >= 0, "max_skipped_in_a_row", static_cast<double>(max_skipped_in_a_row), ">= 0");
+  }
+};
+
+/// The new m, v and w of step `step` (the first is 1). Operands: gradient, m, v, w, and one number for each row: 1
+/// where the weights decay, 0 where not.
+inline auto adamw_formulas(const AdamWOptions& o, double lr, double clip, std::int64_t step) {
+  const auto t = static_cast<double>(step);
+  const double correction1 = 1 - std::pow(o.beta1, t), correction2 = 1 - std::pow(o.beta2, t);
+  const auto g = clip * expr::arg<0>;
+  const auto m = expr::arg<1>;
+  const auto v = expr::arg<2>;
+  const auto w = expr::arg<3>;
+  const auto new_m = o.beta1 * m + (1 - o.beta1) * g;
+  const auto new_v = o.beta2 * v + (1 - o.beta2) * (g * g);
+  const auto decayed = (1.0 - lr * o.weight_decay * expr::row<4>)*w;
+  const auto new_w = decayed - lr / correction1 * (new_m / (sqrt(new_v) / std::sqrt(correction2) + o.eps));
+  return formulas(new_m, new_v, new_w);
+}
+
+template <class Model, Element T>
+class AdamW {
+ public:
+  using State = accumulate_t<T>;
+  /// float and double parameters are their own masters.
+  static constexpr bool has_masters = !std::same_as<T, State>;
+  template <class U>
+  using Weights = typename Model::template Weights<U>;
+
+  struct Report {
+    double grad_norm;  ///< before clipping
+    bool skipped;      ///< the gradient was not finite: nothing changed
+  };
+
+  /// Moments are zero; masters are the parameters as they are now.
+  /// \throws Error on an option out of range
+  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters)
+      : options_(options),
+        first_(slots),
+        second_(slots),
+        masters_(has_masters ? slots : 0),
+        row_decays_(rows),
+        sums_(norm_blocks(slots)) {
+    options_.check();
+    mark_matrices();
+    copy_masters(parameters);
+  }
+
+  /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
+  /// \throws Error when too many steps in a row were skipped
+  Report step(const Cpu& cpu, double lr, Parameters<Model, T>& parameters, Gradients<Model, T>& gradients) {
+    const Vector<State> g = gradients.flat();
+    const double norm = gradient_norm<State>(cpu, g, Vector<double>(sums_.data(), sums_.size()));
+    if (!std::isfinite(norm)) {
+      skip();
+      return {norm, true};
+    }
+    skipped_in_a_row_ = 0;
+    ++steps_;
+    const auto update = adamw_formulas(options_, lr, clip_coefficient(norm, options_.max_grad_norm), steps_);
+    const auto m = table(first_.data()), v = table(second_.data());
+    const Vector<State> decays(row_decays_.data(), rows);
+    if constexpr (has_masters) {
+      const auto w = table(masters_.data());
+      const auto all = std::tuple_cat(update, formulas(std::get<2>(update)));
+      evaluate(cpu, all, outputs(m, v, w, table(parameters.trainable().data())), table(g.data()), m, v, w, decays);
+    } else {
+      const auto w = table(parameters.trainable().data());
+      evaluate(cpu, update, outputs(m, v, w), table(g.data()), m, v, w, decays);
+    }
+    return {norm, false};
+  }
+
+  const AdamWOptions& options() const { return options_; }
+  /// Updates made, not counting those skipped.
+  std::int64_t steps() const { return steps_; }
+  std::int64_t skipped() const { return skipped_; }
+  std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+
+  /// The state, by the parameters' names; views of frozen parameters are null. Masters only for bfloat16.
+  Weights<State> first_moments() { return bind_weights<Model, State>(first_.data(), nullptr); }
+  Weights<State> second_moments() { return bind_weights<Model, State>(second_.data(), nullptr); }
+  Weights<State> masters() requires has_masters { return bind_weights<Model, State>(masters_.data(), nullptr); }
+  void restore_counts(std::int64_t steps, std::int64_t skipped, std::int64_t skipped_in_a_row) {
+    steps_ = steps;
+    skipped_ = skipped;
+    skipped_in_a_row_ = skipped_in_a_row;
+  }
+
+  /// Bytes of moments and masters.
+  static constexpr std::size_t bytes() {
+    return static_cast<std::size_t>(slots) * sizeof(State) * (has_masters ? 3U : 2U);
+  }
+
+ private:
+  static constexpr index_t slots = trainable_slots<Model>;
+  /// Every tensor starts at a multiple of so many elements: in a table of this width no row has parts of two tensors.
+  static constexpr index_t width = detail::slot_multiple;
+  static constexpr index_t rows = slots / width;
+
+  template <class U>
+  static Rows<U, width> table(U* p) {
+    return Rows<U, width>(p, rows);
+  }
+
+  void mark_matrices() {
+    const auto w = first_moments();
+    Model::visit(w, Path{}, [&](const Path&, const auto& view, auto) {
+      if (view.data() == nullptr) return;
+      const index_t begin = (view.data() - first_.data()) / width, count = detail::slot(view.size()) / width;
+      constexpr bool decays = std::remove_cvref_t<decltype(view)>::rank >= 2;
+      std::fill_n(row_decays_.data() + begin, count, State{decays});
+    });
+  }
+
+  void copy_masters(const Parameters<Model, T>& parameters) {
+    if constexpr (has_masters) {
+      const auto w = parameters.trainable();
+      for (index_t i = 0; i < slots; ++i) masters_[i] = static_cast<State>(w(i));
+    }
+  }
+
+  void skip() {
+    ++skipped_;
+    ++skipped_in_a_row_;
+    if (skipped_in_a_row_ <= options_.max_skipped_in_a_row) return;
+    throw Error("gradient", fmt::format("no finite norm in {} steps in a row", skipped_in_a_row_),
+                fmt::format("at most {}", options_.max_skipped_in_a_row));
+  }
+
+  AdamWOptions options_;
+  Buffer<State> first_, second_, masters_, row_decays_;
+  Buffer<double> sums_;
+  std::int64_t steps_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
+};
+
+}  // namespace k3spec

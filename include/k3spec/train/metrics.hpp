@@ -1,0 +1,111 @@
+#pragma once
+/// \file
+/// What a training or held-out step counts. Everything is kept as a sum beside the sum it is divided by, so that
+/// batches, windows and ranks are merged by addition and never averaged as averages.
+/// defines: Ratio, TTTStepSums, TTTMetrics, ttt_decay
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+/// A sum and what it is a sum over.
+struct Ratio {
+  double numerator = 0, denominator = 0;
+
+  /// 0 of nothing is 0.
+  double value() const { return denominator == 0 ? 0.0 : numerator / denominator; }
+  Ratio& operator+=(const Ratio& other) {
+    numerator += other.numerator;
+    denominator += other.denominator;
+    return *this;
+  }
+  bool operator==(const Ratio&) const = default;
+};
+
+/// Weight of a TTT step's loss relative to that of the step before.
+inline constexpr double ttt_decay = 0.8;
+
+/// The sums of one TTT step.
+struct TTTStepSums {
+  double loss = 0;               ///< over supervised positions
+  std::int64_t supervised = 0;   ///< positions in the loss mask whose target argmax the draft can say
+  std::int64_t correct = 0;      ///< of these, where the draft's argmax is the target's
+  std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step
+  std::int64_t chains = 0;       ///< chains that are in the loss mask so far, sayable or not
+
+  TTTStepSums& operator+=(const TTTStepSums& other) {
+    loss += other.loss;
+    supervised += other.supervised;
+    correct += other.correct;
+    prefix_hits += other.prefix_hits;
+    chains += other.chains;
+    return *this;
+  }
+  bool operator==(const TTTStepSums&) const = default;
+};
+
+/// Sums of all TTT steps.
+class TTTMetrics {
+ public:
+  explicit TTTMetrics(index_t ttt_steps) : steps_(static_cast<std::size_t>(ttt_steps)) {}
+
+  index_t ttt_steps() const { return static_cast<index_t>(steps_.size()); }
+  TTTStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
+  const TTTStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
+
+  /// \throws Error when the other one has another number of steps
+  TTTMetrics& operator+=(const TTTMetrics& other) {
+    if (other.steps_.size() != steps_.size()) {
+      throw Error("TTTMetrics: steps", std::to_string(other.steps_.size()), std::to_string(steps_.size()));
+    }
+    for (std::size_t k = 0; k < steps_.size(); ++k) steps_[k] += other.steps_[k];
+    return *this;
+  }
+  void clear() { std::fill(steps_.begin(), steps_.end(), TTTStepSums{}); }
+
+  /// Mean loss over a step's supervised positions.
+  Ratio step_loss(index_t step) const { return {(*this)[step].loss, static_cast<double>((*this)[step].supervised)}; }
+  Ratio step_accuracy(index_t step) const { return ratio((*this)[step].correct, (*this)[step].supervised); }
+  /// How often the first step+1 drafted tokens are all the target's.
+  Ratio step_acceptance(index_t step) const { return ratio((*this)[step].prefix_hits, (*this)[step].chains); }
+
+  /// Σ 0.8ᵏ Lₖ / Σ 0.8ᵏ
+  double loss() const {
+    double total = 0, weights = 0, weight = 1;
+    for (index_t k = 0; k < ttt_steps(); ++k, weight *= ttt_decay) {
+      total += weight * step_loss(k).value();
+      weights += weight;
+    }
+    return weights == 0 ? 0.0 : total / weights;
+  }
+
+  /// Over all steps.
+  Ratio accuracy() const {
+    Ratio all;
+    for (index_t k = 0; k < ttt_steps(); ++k) all += step_accuracy(k);
+    return all;
+  }
+
+  /// Tokens per target forward that greedy drafting with this text as the target's output would have had: 1 + Σ P(the
+  /// first k+1 drafted tokens are right).
+  double simulated_accept_length() const {
+    double length = 1;
+    for (index_t k = 0; k < ttt_steps(); ++k) length += step_acceptance(k).value();
+    return length;
+  }
+
+  bool operator==(const TTTMetrics&) const = default;
+
+ private:
+  static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
+
+  std::vector<TTTStepSums> steps_;
+};
+
+}  // namespace k3spec

@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// defines: WarmupCosine
+
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+/// The learning rate rises in a line over the first `warmup_steps` steps, then falls as half a cosine to
+/// min_lr_ratio · lr at `total_steps`, and stays there.
+struct WarmupCosine {
+  double lr = 2e-3;
+  index_t warmup_steps = 20;
+  index_t total_steps = 1000;
+  double min_lr_ratio = 0.1;
+
+  /// \throws Error naming the field
+  void check() const {
+    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
+      if (!holds) throw Error(std::string("schedule: ") + name, fmt::format("{}", found), range);
+    };
+    wanted(lr >= 0 && std::isfinite(lr), "lr", lr, "a number >= 0");
+    wanted(warmup_steps >= 0, "warmup_steps", static_cast<double>(warmup_steps), ">= 0");
+    wanted(total_steps >= 1, "total_steps", static_cast<double>(total_steps), ">= 1");
+    wanted(min_lr_ratio >= 0 && min_lr_ratio <= 1, "min_lr_ratio", min_lr_ratio, "0 to 1");
+  }
+
+  /// The rate of step `step`, the first being 0.
+  double operator()(index_t step) const { return lr * ratio(step); }
+
+ private:
+  double ratio(index_t step) const {
+    if (step < warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+    if (step >= total_steps) return min_lr_ratio;
+    const double passed = static_cast<double>(step - warmup_steps) / static_cast<double>(total_steps - warmup_steps);
+    return min_lr_ratio + (1 - min_lr_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * passed));
+  }
+};
+
+}  // namespace k3spec
