@@ -7,18 +7,33 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include <k3spec/core/buffer.hpp>
 
 namespace k3spec {
 
+namespace detail {
+/// The bytes of an arena's piece. Checked before anything is computed with `count`: a negative one must not wrap
+/// around.
+template <class T>
+constexpr std::size_t piece(index_t count) {
+  constexpr index_t most = std::numeric_limits<index_t>::max() / static_cast<index_t>(2 * sizeof(T));
+  if (count < 0 || count > most) {
+    throw Error("arena: elements", std::to_string(count), "0 to " + std::to_string(most));
+  }
+  return aligned(static_cast<std::size_t>(count) * sizeof(T));
+}
+}  // namespace detail
+
 /// Counts what an Arena would hand out. `peak()` is the size the Arena needs.
 class ArenaPlan {
  public:
+  /// \throws Error when `count` elements cannot be addressed
   template <class T>
   constexpr T* take(index_t count) {
-    reserve(aligned(static_cast<std::size_t>(count) * sizeof(T)));
+    reserve(detail::piece<T>(count));
     return nullptr;
   }
 
@@ -44,10 +59,10 @@ class Arena {
   Arena() = default;
   explicit Arena(std::size_t bytes) : memory_(static_cast<index_t>(bytes)) {}
 
-  /// \throws Error when the plan was too small
+  /// \throws Error when the plan was too small or `count` elements cannot be addressed
   template <class T>
   T* take(index_t count) {
-    const std::size_t bytes = aligned(static_cast<std::size_t>(count) * sizeof(T));
+    const std::size_t bytes = detail::piece<T>(count);
     if (bytes > capacity() - used_) {
       throw Error("arena: bytes left", std::to_string(capacity() - used_), std::to_string(bytes));
     }

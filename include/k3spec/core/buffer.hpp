@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
@@ -33,6 +34,13 @@ class Buffer {
   /// \throws Error when `count` elements cannot be addressed or allocated
   explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {
     std::memset(static_cast<void*>(data_.get()), 0, static_cast<std::size_t>(count) * sizeof(T));
+  }
+
+  Buffer(Buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
 
   T* data() { return data_.get(); }

@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/dtype.hpp>
+
+using namespace k3spec;
+
+static_assert(aligned(0) == 0 && aligned(1) == 64 && aligned(64) == 64 && aligned(65) == 128);
+static_assert(!std::is_copy_constructible_v<Buffer<float>> && std::is_nothrow_move_constructible_v<Buffer<float>>);
+
+TEST_CASE("a buffer is zero and aligned") {
+  for (const index_t count : {0, 1, 3, 63, 64, 65, 1000}) {
+    Buffer<bfloat16> buffer(count);
+    CHECK(buffer.size() == count);
+    CHECK(buffer.end() - buffer.begin() == count);
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % alignment == 0);
+    CHECK(std::all_of(buffer.begin(), buffer.end(), [](bfloat16 x) { return x.bits == 0; }));
+  }
+}
+
+TEST_CASE("moving hands the memory on") {
+  Buffer<int> a(3);
+  a[2] = 7;
+  const int* memory = a.data();
+  const Buffer<int> b(std::move(a));
+  CHECK(b.data() == memory);
+  CHECK(b[2] == 7);
+}
+
+TEST_CASE("a moved-from buffer is empty") {
+  Buffer<int> a(3);
+  const Buffer<int> b(std::move(a));
+  CHECK(a.data() == nullptr);  // NOLINT(bugprone-use-after-move): the state after is what is tested
+  CHECK(a.size() == 0);
+  a = Buffer<int>(2);
+  CHECK(a.size() == 2);
+  CHECK(a[1] == 0);
+}
+
+TEST_CASE("counts that cannot be are refused by name") {
+  constexpr index_t most = std::numeric_limits<index_t>::max();
+  CHECK_THROWS_WITH_AS(Buffer<float>(-1), "buffer: elements: found -1, wanted 0 to 2305843009213693951", Error);
+  CHECK_THROWS_AS(Buffer<float>(std::numeric_limits<index_t>::min()), Error);
+  CHECK_THROWS_AS(Buffer<float>(most / 4 + 1), Error);  // the bytes would overflow
+  CHECK_THROWS_AS(Buffer<char>{most}, Error);           // they do not, but no machine has them
+  CHECK_THROWS_WITH_AS(Buffer<float>(index_t{1} << 60),
+                       "buffer: memory: found none left, wanted 4611686018427387904 bytes", Error);
+}

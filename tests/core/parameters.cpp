@@ -1,0 +1,135 @@
+#include <omp.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <k3spec/core/parameters.hpp>
+
+using namespace k3spec;
+
+namespace {
+
+struct Norm {
+  template <class T>
+  struct Weights {
+    View<T, 5> weight;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "weight", w.weight, Init::ones);
+  }
+};
+
+/// Two sublayers around a frozen tensor, so that the frozen one must move behind.
+struct Model {
+  template <class T>
+  struct Weights {
+    View<T, 7, 3> table;
+    Norm::Weights<T> norms[2];
+    View<T, 3, 11> head;
+    View<T, 3> bias;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "table", w.table, Frozen{Init::normal});
+    for (index_t i = 0; i < 2; ++i) Norm::visit(w.norms[i], at / "layers" / i / "norm", v);
+    v(at / "head" / "weight", w.head, Init::normal);
+    v(at / "bias", w.bias, Init::zeros);
+  }
+};
+
+static_assert(parameter_count<Model> == 21 + 5 + 5 + 33 + 3);
+static_assert(trainable_count<Model> == 5 + 5 + 33 + 3);
+static_assert(trainable_slots<Model> == 32 + 32 + 64 + 32);
+static_assert(parameter_slots<Model> == trainable_slots<Model> + 32);
+static_assert(parameter_count<Norm> == 5 && trainable_count<Norm> == 5);
+
+template <class T>
+std::vector<T> copy_of(const Parameters<Model, T>& parameters) {
+  const T* p = parameters.trainable().data();
+  return {p, p + parameter_slots<Model>};
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// Fresh values made by `threads` threads.
+template <class T>
+std::vector<T> initialized(int threads, std::uint64_t seed) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  Parameters<Model, T> parameters;
+  parameters.initialize(seed);
+  omp_set_num_threads(before);
+  return copy_of(parameters);
+}
+
+}  // namespace
+
+TEST_CASE("names are dotted paths in visiting order") {
+  std::vector<std::string> names;
+  Model::Weights<float> w{};
+  Model::visit(w, Path{} / "model", [&](const Path& at, auto&, auto) { names.push_back(at.str()); });
+  CHECK(names == std::vector<std::string>{"model.table", "model.layers.0.norm.weight", "model.layers.1.norm.weight",
+                                          "model.head.weight", "model.bias"});
+  CHECK(Path{}.str().empty());
+  CHECK((Path{} / "a").str() == "a");
+}
+
+TEST_CASE_TEMPLATE("tensors start aligned, trained ones first, frozen ones last, none overlap", T, float, double,
+                   bfloat16) {
+  Parameters<Model, T> parameters;
+  const auto w = parameters.weights();
+  const T* base = parameters.trainable().data();
+  CHECK(w.norms[0].weight.data() == base);
+  CHECK(w.norms[1].weight.data() == base + 32);
+  CHECK(w.head.data() == base + 64);
+  CHECK(w.bias.data() == base + 128);
+  CHECK(w.table.data() == base + trainable_slots<Model>);
+  CHECK(parameters.trainable().size() == trainable_slots<Model>);
+  Model::visit(w, Path{}, [](const Path&, auto& view, auto) {
+    CHECK(reinterpret_cast<std::uintptr_t>(view.data()) % alignment == 0);
+  });
+  CHECK(parameters.mutable_weights().head.data() == w.head.data());
+}
+
+TEST_CASE_TEMPLATE("gradients mirror the trained part in the accumulation type", T, float, double, bfloat16) {
+  Gradients<Model, T> gradients;
+  static_assert(std::is_same_v<typename Gradients<Model, T>::value_type, accumulate_t<T>>);
+  const auto w = gradients.weights();
+  CHECK(gradients.flat().size() == trainable_slots<Model>);
+  CHECK(w.table.data() == nullptr);
+  CHECK(w.norms[0].weight.data() == gradients.flat().data());
+  CHECK(w.head.data() == gradients.flat().data() + 64);
+  w.bias(2) = 3;
+  w.norms[0].weight(0) = 4;
+  gradients.zero();
+  for (index_t i = 0; i < gradients.flat().size(); ++i) CHECK(gradients.flat()(i) == 0);
+}
+
+TEST_CASE("fresh values are what the layer asks for, and the padding stays zero") {
+  Parameters<Model, float> parameters;
+  parameters.initialize(11, 0.5);
+  const auto w = parameters.weights();
+  for (index_t i = 0; i < 5; ++i) CHECK(w.norms[1].weight(i) == 1);
+  for (index_t i = 0; i < 3; ++i) CHECK(w.bias(i) == 0);
+  for (index_t i = 0; i < 33; ++i) {
+    // The head is the fourth tensor: stream 3, whatever was frozen before it.
+    CHECK(w.head.data()[i] == static_cast<float>(0.5 * Philox(11, 3).normal(static_cast<std::uint64_t>(i))));
+  }
+  for (index_t i = 0; i < 21; ++i) {
+    CHECK(w.table.data()[i] == static_cast<float>(0.5 * Philox(11, 0).normal(static_cast<std::uint64_t>(i))));
+  }
+  for (index_t i = 5; i < 32; ++i) CHECK(parameters.trainable()(i) == 0);
+  for (index_t i = 64 + 33; i < 128; ++i) CHECK(parameters.trainable()(i) == 0);
+}
+
+TEST_CASE_TEMPLATE("fresh values depend on the seed, not on the threads", T, float, double, bfloat16) {
+  CHECK(same_bits(initialized<T>(1, 5), initialized<T>(3, 5)));
+  CHECK_FALSE(same_bits(initialized<T>(1, 5), initialized<T>(1, 6)));
+}
