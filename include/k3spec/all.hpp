@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Everything. One paragraph per room, in the order in which rooms may include one another.
+/// Everything: one paragraph per room, which says what the room defines.
 /// defines: nothing of its own
 
 // core: element types, shapes and views, owned and planned memory, parameters, random numbers, device tags, errors
@@ -13,16 +13,34 @@
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/rng.hpp>
+#include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
 
 // config: model dimensions as types
 #include <k3spec/config/kimi_k3.hpp>
 
-// backend: loops, vector registers, matrix products and feature checks of a device
+// expr: elementwise and row formulas, written once, with their derivatives
+#include <k3spec/expr/functors.hpp>
+#include <k3spec/expr/nodes.hpp>
+#include <k3spec/expr/reduce.hpp>
+
+// backend: loops, vector registers, matrix products and the evaluation of formulas on a device
 #include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/backend/cpu/row_env.hpp>
+
+// ops: functions of tensors, forward beside backward
+#include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/rms_norm.hpp>
+
+// layers: ops with parameters
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/linear.hpp>
 
 // io: safetensors files, sharded checkpoints, JSON
 #include <k3spec/io/atomic_file.hpp>

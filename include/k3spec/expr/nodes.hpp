@@ -8,8 +8,8 @@
 /// Every node runs forward over one packet of lanes, keeping what it computed on a Tape, and sends an adjoint back
 /// down to the placeholders. Devices supply the lanes (`Env`) and collect the adjoints (`Sink`).
 ///
-/// arg<I> is element (row, column) of operand I; column<I> its element (column), a weight that all rows share;
-/// row<I> its element (row), a value that all columns share.
+/// `arg<I>` is element (row, column) of operand I; `column<I>` its element (column), a weight that all rows share;
+/// `row<I>` its element (row), a value that all columns share.
 /// defines: expr::Expression, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row, and the
 ///          operators and functions on expressions
 

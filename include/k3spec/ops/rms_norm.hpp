@@ -6,6 +6,7 @@
 /// defines: rms_norm_formula, rms_norm_forward, rms_norm_backward, rms_norm_scratch
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/backend/cpu/gemm.hpp>
 
 namespace k3spec {
 

@@ -254,7 +254,7 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
 }  // namespace cpu
 
 /// From d_y [rows, columns] = d loss / d y to the gradients of y = e(x…): `grads` says for each operand where it goes.
-/// A gradient of a column<I> operand is summed over the rows, in their order.
+/// A gradient of a `column<I>` operand is summed over the rows, in their order.
 /// \param scratch  differentiate_scratch bytes, given back on return
 template <expr::Expression E, class T, index_t... Y, class... G, class... X>
 void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, Arena& scratch,
