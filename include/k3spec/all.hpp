@@ -55,7 +55,7 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
-// train: optimizer, schedule, metrics, progress, checkpoints, trainers
+// train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/metrics.hpp>

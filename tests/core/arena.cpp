@@ -84,7 +84,8 @@ TEST_CASE("counts that cannot be are refused, not wrapped around") {
     CHECK_THROWS_AS(plan.take<float>(count), Error);
   }
   CHECK(arena.used() == 0);
-  CHECK_THROWS_AS(Arena(std::numeric_limits<std::size_t>::max()), Error);
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  CHECK_THROWS_AS(Arena{most}, Error);
 }
 
 TEST_CASE("a scope gives back, also when an exception leaves it") {

@@ -10,6 +10,13 @@ using namespace k3spec;
 static_assert(aligned(0) == 0 && aligned(1) == 64 && aligned(64) == 64 && aligned(65) == 128);
 static_assert(!std::is_copy_constructible_v<Buffer<float>> && std::is_nothrow_move_constructible_v<Buffer<float>>);
 
+namespace {
+template <class T>
+void make(index_t count) {
+  const Buffer<T> buffer(count);
+}
+}  // namespace
+
 TEST_CASE("a buffer is zero and aligned") {
   for (const index_t count : {0, 1, 3, 63, 64, 65, 1000}) {
     Buffer<bfloat16> buffer(count);
@@ -41,10 +48,10 @@ TEST_CASE("a moved-from buffer is empty") {
 
 TEST_CASE("counts that cannot be are refused by name") {
   constexpr index_t most = std::numeric_limits<index_t>::max();
-  CHECK_THROWS_WITH_AS(Buffer<float>(-1), "buffer: elements: found -1, wanted 0 to 2305843009213693951", Error);
-  CHECK_THROWS_AS(Buffer<float>(std::numeric_limits<index_t>::min()), Error);
-  CHECK_THROWS_AS(Buffer<float>(most / 4 + 1), Error);  // the bytes would overflow
-  CHECK_THROWS_AS(Buffer<char>{most}, Error);           // they do not, but no machine has them
-  CHECK_THROWS_WITH_AS(Buffer<float>(index_t{1} << 60),
+  CHECK_THROWS_WITH_AS(make<float>(-1), "buffer: elements: found -1, wanted 0 to 2305843009213693951", Error);
+  CHECK_THROWS_AS(make<float>(std::numeric_limits<index_t>::min()), Error);
+  CHECK_THROWS_AS(make<float>(most / 4 + 1), Error);  // the bytes would overflow
+  CHECK_THROWS_AS(make<char>(most), Error);           // they do not, but no machine has them
+  CHECK_THROWS_WITH_AS(make<float>(index_t{1} << 60),
                        "buffer: memory: found none left, wanted 4611686018427387904 bytes", Error);
 }
