@@ -55,8 +55,18 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
+// drafts: the models that draft, their vocabulary and files
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
+#include <k3spec/train/checkpoint.hpp>
+#include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/gradient_norm.hpp>
+#include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>
+#include <k3spec/train/progress.hpp>
 #include <k3spec/train/schedule.hpp>
+#include <k3spec/train/text.hpp>
+#include <k3spec/train/train_settings.hpp>

@@ -1,0 +1,48 @@
+#pragma once
+/// \file
+/// A draft on disk: model.safetensors, with the names that its `visit` gives and d2t and t2d when it does not say every
+/// token, and config.json.
+/// defines: draft_config_name, save_draft, load_draft
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/json.hpp>
+#include <k3spec/io/load_parameters.hpp>
+
+namespace k3spec {
+
+inline constexpr const char* draft_config_name = "config.json";
+
+/// Writes both files, each at once; the weights first.
+/// \throws Error naming the file
+template <class Draft, Element T>
+void save_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
+                const DraftVocabulary& vocabulary, const io::json& config) {
+  const auto weights = parameters.weights();
+  std::vector<io::TensorSource> tensors = io::sources<Draft>(weights);
+  for (io::TensorSource& t : vocabulary.sources()) tensors.push_back(std::move(t));
+  io::write_safetensors(directory / io::Checkpoint::single_name, tensors, {{"format", "pt"}});
+  io::write_text(directory / draft_config_name, config.dump(2) + "\n");
+}
+
+/// Fills the parameters, rounding to T where the file is wider, and returns the file's vocabulary.
+/// \param path  a directory, safetensors file or index, as io::Checkpoint::open takes it
+/// \throws Error with no parameter touched when a tensor is absent, unknown, of another shape or does not convert, or
+///         the vocabulary is invalid
+template <class Draft, Element T>
+DraftVocabulary load_draft(const std::filesystem::path& path, Parameters<Draft, T>& parameters) {
+  const auto checkpoint = io::Checkpoint::open(path);
+  auto vocabulary = DraftVocabulary::read(checkpoint, Draft::config::draft_vocab_size, Draft::config::vocab_size);
+  auto weights = parameters.mutable_weights();
+  io::LoadOptions options;
+  options.known = io::named({DraftVocabulary::d2t_name, DraftVocabulary::t2d_name});
+  io::load_parameters(checkpoint, io::slots<Draft>(weights), options);
+  return vocabulary;
+}
+
+}  // namespace k3spec

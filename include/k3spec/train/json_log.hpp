@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// A log of one JSON object a line, readable while it grows.
+/// defines: JsonLog
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <k3spec/core/extents.hpp>
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/json.hpp>
+
+namespace k3spec {
+
+class JsonLog {
+ public:
+  using Record = nlohmann::ordered_json;
+
+  /// Starts a new log, or goes on with one: then lines of steps that are yet to come, from a run that got further
+  /// than the checkpoint it is resumed from, are taken out, and so is a last line that was cut off.
+  /// \param next_step  the step that comes next; 0 starts anew
+  /// \throws Error when the file cannot be written or a line before the last is no JSON object
+  JsonLog(const std::filesystem::path& path, index_t next_step) : path_(path.string()) {
+    std::string kept;
+    if (next_step > 0 && std::filesystem::exists(path)) kept = lines_before(path, next_step);
+    io::write_text(path, kept);
+    file_.open(path, std::ios::app | std::ios::binary);
+    check();
+  }
+
+  /// Numbers that are not finite become null.
+  void write(const Record& record) {
+    file_ << record.dump(-1, ' ', false, Record::error_handler_t::replace) << '\n' << std::flush;
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!file_) throw Error(path_, io::last_system_error(), "a log that can be written");
+  }
+
+  static std::string lines_before(const std::filesystem::path& path, index_t next_step) {
+    std::ifstream in(path, std::ios::binary);
+    std::string kept, line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (in.eof()) break;  // no newline: the line was cut off
+      const std::string subject = path.string() + ": line " + std::to_string(number);
+      const io::json record = io::parse_json(line, subject);
+      if (!record.is_object()) throw Error(subject, record.type_name(), "a JSON object");
+      const auto step = record.find("step");
+      if (step != record.end() && step->is_number_integer() && step->get<index_t>() >= next_step) continue;
+      kept += line + '\n';
+    }
+    return kept;
+  }
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace k3spec

@@ -1,0 +1,133 @@
+#include <k3spec/drafts/draft_vocabulary.hpp>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include <k3spec/drafts/draft_checkpoint.hpp>
+
+#include "tests/support/temporary.hpp"
+
+using namespace k3spec;
+using Ids = std::vector<index_t>;
+
+namespace {
+
+Ids ids_of(const DraftVocabulary& v) { return {v.target_ids().data(), v.target_ids().data() + v.draft_size()}; }
+
+/// A draft with nothing but what a vocabulary needs.
+struct Draft {
+  struct config {
+    static constexpr index_t draft_vocab_size = 3, vocab_size = 6;
+  };
+  template <class T>
+  struct Weights {
+    View<T, 3, 2> head;
+    View<T, 6, 2> embed;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "embed", w.embed, Frozen{Init::normal});
+    v(at / "head", w.head, Init::normal);
+  }
+};
+
+/// A file with these d2t and t2d.
+struct Maps : test::TemporaryDirectory {
+  std::vector<std::int64_t> d2t{0, 2, 3};
+  bool t2d[6] = {true, false, false, true, false, true};
+
+  DraftVocabulary read(index_t draft = 3, index_t vocab = 6) const {
+    io::write_safetensors(*this / "model.safetensors",
+                          {io::source("d2t", Vector<const std::int64_t>(d2t.data(), static_cast<index_t>(d2t.size()))),
+                           io::source("t2d", View<const bool, 6>(t2d))});
+    return DraftVocabulary::read(io::Checkpoint::open(path()), draft, vocab);
+  }
+  void refuse(const char* message) const { CHECK_THROWS_WITH_AS(read(), doctest::Contains(message), Error); }
+};
+
+}  // namespace
+
+TEST_CASE("the most frequent tokens, lower ids first where they tie, in ascending order") {
+  const std::vector<std::int64_t> counts{5, 0, 9, 5, 5, 7};
+  const auto v = DraftVocabulary::most_frequent(counts, 4);
+  CHECK(ids_of(v) == Ids{0, 2, 3, 5});
+  CHECK(v.d2t()(0) == 0);
+  CHECK(v.d2t()(3) == 2);
+  CHECK(v.contains(3));
+  CHECK_FALSE(v.contains(4));
+  CHECK(v.sources().size() == 2);
+  CHECK(ids_of(DraftVocabulary::most_frequent(counts, 1)) == Ids{2});
+  const auto all = DraftVocabulary::most_frequent(counts, 6);
+  CHECK(all.is_whole());
+  CHECK(all.sources().empty());
+  CHECK_THROWS_WITH_AS(DraftVocabulary::most_frequent(counts, 7), "draft vocabulary: size: found 7, wanted 1 to 6",
+                       Error);
+  CHECK_THROWS_AS(DraftVocabulary::most_frequent(counts, 0), Error);
+  CHECK_THROWS_AS(DraftVocabulary::most_frequent({}, 0), Error);
+}
+
+TEST_CASE("tokens are counted, and those out of range refused") {
+  std::vector<std::int64_t> counts(4);
+  const std::vector<std::uint8_t> bytes{3, 0, 3};
+  count_tokens<std::uint8_t>(bytes, counts);
+  count_tokens<std::uint8_t>(bytes, counts);
+  CHECK(counts == std::vector<std::int64_t>{2, 0, 0, 4});
+  CHECK_THROWS_WITH_AS(count_tokens<index_t>(Ids{4}, counts), "token: found 4, wanted 0 to 3", Error);
+  CHECK_THROWS_AS(count_tokens<index_t>(Ids{-1}, counts), Error);
+}
+
+TEST_CASE("duplicates and ids out of range are refused") {
+  CHECK_THROWS_WITH_AS(DraftVocabulary(Ids{1, 4, 1}, 6),
+                       "draft vocabulary: id 2: found token 1 again, wanted each token once", Error);
+  CHECK_THROWS_WITH_AS(DraftVocabulary(Ids{1, 6}, 6), "draft vocabulary: id 1: found token 6, wanted 0 to 5", Error);
+  CHECK_THROWS_AS(DraftVocabulary(Ids{-1}, 6), Error);
+  CHECK_THROWS_AS(DraftVocabulary(Ids{}, 6), Error);
+  CHECK_THROWS_AS(DraftVocabulary(Ids{0, 1, 2}, 2), Error);
+}
+
+TEST_CASE("a checkpoint's map is read as it is") {
+  Maps maps;
+  CHECK(ids_of(maps.read()) == Ids{0, 3, 5});
+  maps.d2t = {5, -1, 1};
+  CHECK(ids_of(maps.read()) == Ids{5, 0, 3});  // any order
+  maps.d2t = {0, 2, 2};
+  maps.refuse("t2d'[4]: found false, wanted what d2t says");
+  maps.d2t = {0, 2, 1};
+  maps.refuse("draft vocabulary: id 2: found token 3 again");
+  maps.d2t = {0, 2, 4};
+  maps.refuse("'d2t'[2]: found offset 4, wanted -2 to 3");
+  maps.d2t = {0, 2, std::numeric_limits<std::int64_t>::max()};
+  maps.refuse("'d2t'[2]: found offset 9223372036854775807");
+  maps.d2t = {0, 2};
+  maps.refuse("'d2t': found I64 [2], wanted I64 [3]");
+  maps.d2t = {0, 2, 3};
+  CHECK_THROWS_WITH_AS(maps.read(3, 7), doctest::Contains("'t2d': found BOOL [6], wanted BOOL [7]"), Error);
+}
+
+TEST_CASE("a draft goes to disk and comes back, map and frozen tensors included") {
+  const test::TemporaryDirectory directory;
+  Parameters<Draft, float> parameters, loaded;
+  parameters.initialize(7);
+  save_draft(directory.path(), parameters, DraftVocabulary(Ids{1, 2, 5}, 6), {{"model_type", "test"}});
+  CHECK(ids_of(load_draft(directory.path(), loaded)) == Ids{1, 2, 5});
+  const auto a = parameters.weights(), b = loaded.weights();
+  CHECK(std::equal(a.head.data(), a.head.data() + 6, b.head.data()));
+  CHECK(std::equal(a.embed.data(), a.embed.data() + 12, b.embed.data()));
+  CHECK(test::contents(directory / "config.json") == "{\n  \"model_type\": \"test\"\n}\n");
+}
+
+TEST_CASE("a draft without the map it needs is refused, and one parameter too many") {
+  const test::TemporaryDirectory directory;
+  Parameters<Draft, float> parameters;
+  const auto weights = parameters.weights();
+  auto tensors = io::sources<Draft>(weights);
+  io::write_safetensors(directory / "model.safetensors", tensors);
+  CHECK_THROWS_WITH_AS(load_draft(directory.path(), parameters), doctest::Contains("'d2t': found no such tensor"),
+                       Error);
+  const DraftVocabulary vocabulary(Ids{1, 2, 5}, 6);
+  for (auto& t : vocabulary.sources()) tensors.push_back(t);
+  tensors.push_back(io::source("extra", vocabulary.d2t()));
+  io::write_safetensors(directory / "model.safetensors", tensors);
+  CHECK_THROWS_WITH_AS(load_draft(directory.path(), parameters), doctest::Contains("'extra'"), Error);
+}

@@ -1,0 +1,159 @@
+#include <k3spec/train/checkpoint.hpp>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <vector>
+
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/train/checkpoint_directory.hpp>
+
+#include "tests/support/temporary.hpp"
+
+using namespace k3spec;
+
+namespace {
+
+struct Model {
+  struct config {
+    static constexpr index_t draft_vocab_size = 3, vocab_size = 6;
+  };
+  template <class T>
+  struct Weights {
+    View<T, 6, 4> embed;
+    View<T, 3, 4> head;
+    View<T, 5> norm;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "model" / "embed_tokens" / "weight", w.embed, Frozen{Init::normal});
+    v(at / "lm_head" / "weight", w.head, Init::normal);
+    v(at / "model" / "norm" / "weight", w.norm, Init::ones);
+  }
+};
+
+TrainSettings settings() {
+  TrainSettings s;
+  s.schedule = {.lr = 1.0 / 3, .warmup_steps = 2, .total_steps = 40, .min_lr_ratio = 0.1};
+  s.optimizer.weight_decay = 0.01;
+  s.seed = 0xfedcba9876543210U;
+  return s;
+}
+
+/// A run whose gradient is a function of weights and step, so that every bit of the state matters.
+template <class T>
+struct Run {
+  Parameters<Model, T> parameters;
+  Gradients<Model, T> gradients;
+  TrainerProgress progress{settings(), 0};
+  DraftVocabulary vocabulary{std::vector<index_t>{0, 2, 5}, 6};
+  AdamW<Model, T> optimizer{progress.settings.optimizer, (parameters.initialize(1), parameters)};
+
+  void train(index_t until) {
+    for (; progress.next_step < until; ++progress.next_step) {
+      draw_gradients();
+      if (progress.next_step == 7) gradients.weights().norm(0) = std::numeric_limits<accumulate_t<T>>::infinity();
+      optimizer.step(Cpu{}, progress.settings.schedule(progress.next_step), parameters, gradients);
+    }
+  }
+  void draw_gradients() {
+    const auto w = parameters.weights();
+    const auto d = gradients.weights();
+    const Philox random(9, static_cast<std::uint64_t>(progress.next_step));
+    std::uint64_t index = 0;
+    const auto draw = [&](const auto& weight, const auto& gradient) {
+      for (index_t i = 0; i < weight.size(); ++i) {
+        const double x = static_cast<double>(weight.data()[i]) + 0.1 * random.normal(index++);
+        gradient.data()[i] = static_cast<accumulate_t<T>>(x);
+      }
+    };
+    draw(w.head, d.head);
+    draw(w.norm, d.norm);
+  }
+  void save(const std::filesystem::path& at) {
+    save_draft(at, parameters, vocabulary, io::json::object());
+    save_trainer(at, optimizer, progress);
+  }
+  void load(const std::filesystem::path& at) {
+    load_draft(at, parameters);
+    load_trainer(at, optimizer);
+    progress = read_trainer_progress(at);
+  }
+};
+
+/// The bytes of both safetensors files and the counts.
+std::vector<std::string> files(const std::filesystem::path& at) {
+  std::vector<std::string> all;
+  for (const char* name : {"model.safetensors", "config.json", "trainer.safetensors", "trainer.json"}) {
+    all.push_back(test::contents(at / name));
+    CHECK_FALSE(all.back().empty());
+  }
+  return all;
+}
+
+template <class T>
+void check_resume() {
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory unbroken(directory / "unbroken"), broken(directory / "broken");
+  Run<T> whole, first, second;
+  whole.train(40);
+  unbroken.save(40, [&](const auto& at) { whole.save(at); });
+  first.train(20);
+  broken.save(20, [&](const auto& at) { first.save(at); });
+  second.load(*broken.latest());
+  CHECK(second.progress.next_step == 20);
+  CHECK(second.optimizer.steps() == 19);
+  CHECK(second.optimizer.skipped() == 1);
+  second.train(40);
+  broken.save(40, [&](const auto& at) { second.save(at); });
+  CHECK(files(*unbroken.latest()) == files(*broken.latest()));
+}
+
+/// A saved run whose trainer.json is changed.
+void refuse(const char* field, const io::json& value, const char* message) {
+  const test::TemporaryDirectory directory;
+  Run<float> run;
+  run.save(directory.path());
+  const auto file = directory / "trainer.json";
+  auto j = io::parse_json(test::contents(file), "test");
+  j[io::json::json_pointer(field)] = value;
+  test::write(file, j.dump());
+  CHECK_THROWS_WITH_AS(run.load(directory.path()), doctest::Contains(message), Error);
+}
+
+}  // namespace
+
+TEST_CASE("20 steps, resumed, and 20 more are 40 unbroken ones, bit for bit") {
+  check_resume<float>();
+  check_resume<double>();
+  check_resume<bfloat16>();
+}
+
+TEST_CASE("settings come back exactly") {
+  const auto s = settings();
+  CHECK(TrainSettings::from_json(io::parse_json(s.to_json().dump(), "test"), "test").to_json() == s.to_json());
+}
+
+TEST_CASE("a trainer's file that does not fit is refused") {
+  refuse("/format", 2, "trainer.json: format: found 2, wanted 1");
+  refuse("/next_step", -1, "trainer.json: next_step: found -1, wanted a count");
+  refuse("/skipped", "x", "trainer.json: skipped: found \"x\", wanted a count");
+  refuse("/settings/lr", "x", "trainer.json: settings: lr");
+  refuse("/settings/batch", 0, "batch: found 0, wanted at least 1");
+  refuse("/settings", nullptr, "trainer.json: settings");
+}
+
+TEST_CASE("a run in another precision is another run") {
+  const test::TemporaryDirectory directory;
+  Run<double> saved;
+  saved.save(directory.path());
+  Run<float> run;
+  const double moment = run.optimizer.first_moments().head(0, 0);
+  CHECK_THROWS_WITH_AS(load_trainer(directory.path(), run.optimizer),
+                       doctest::Contains("'first_moment.lm_head.weight': found F64, wanted F32"), Error);
+  Run<bfloat16> with_masters;
+  run.save(directory.path());
+  CHECK_THROWS_WITH_AS(load_trainer(directory.path(), with_masters.optimizer),
+                       doctest::Contains("'master.lm_head.weight': found no such tensor"), Error);
+  CHECK(run.optimizer.first_moments().head(0, 0) == moment);
+}

@@ -1,0 +1,123 @@
+#include <k3spec/train/checkpoint_directory.hpp>
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/support/temporary.hpp"
+
+using namespace k3spec;
+
+namespace {
+
+struct Stop {};
+
+struct Run : test::TemporaryDirectory {
+  std::filesystem::path root = *this / "run" / "out";
+  CheckpointDirectory checkpoints{root, 2};
+
+  void save(index_t step, const std::string& text) {
+    checkpoints.save(step, [&](const std::filesystem::path& at) {
+      io::write_text(at / "a", text);
+      checkpoints.before("between");
+      io::write_text(at / "b", text);
+    });
+  }
+  /// What the latest checkpoint's files hold; they must be of one save.
+  std::string read() const {
+    const auto at = CheckpointDirectory(root).latest();
+    if (!at) return "none";
+    CHECK(test::contents(*at / "a") == test::contents(*at / "b"));
+    return test::contents(*at / "a");
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(root)) all.insert(entry.path().filename().string());
+    return all;
+  }
+};
+
+using Names = std::set<std::string>;
+
+}  // namespace
+
+TEST_CASE("the newest checkpoint is the latest, and the oldest are removed") {
+  Run run;
+  CHECK(run.read() == "none");
+  CHECK(CheckpointDirectory::resolve(run.root) == run.root);
+  for (index_t step : {5, 10, 15, 100}) run.save(step, std::to_string(step));
+  CHECK(run.read() == "100");
+  CHECK(run.names() == Names{"latest", "step-00000015", "step-00000100"});
+  CHECK(CheckpointDirectory::resolve(run.root) == run.root / "step-00000100");
+  CHECK(std::filesystem::read_symlink(run.root / "latest") == "step-00000100");
+}
+
+TEST_CASE("a step saved again replaces itself, and later ones of an abandoned run go") {
+  Run run;
+  run.save(5, "five");
+  run.save(5, "again");
+  CHECK(run.read() == "again");
+  CHECK(run.names() == Names{"latest", "step-00000005.again"});
+  run.save(5, "thrice");
+  CHECK(run.read() == "thrice");
+  CHECK(run.names() == Names{"latest", "step-00000005"});
+  run.save(9, "nine");
+  run.save(7, "seven");
+  CHECK(run.read() == "seven");
+  CHECK(run.names() == Names{"latest", "step-00000005", "step-00000007"});
+}
+
+TEST_CASE("wherever a save is cut off there is a whole checkpoint, and the next save cleans up") {
+  std::set<std::string> stages;
+  {
+    Run run;
+    run.checkpoints.before = [&](std::string_view stage) { stages.insert(std::string(stage)); };
+    run.save(1, "1");
+  }
+  CHECK(stages == std::set<std::string>{"create", "between", "sync", "move", "latest", "prune"});
+  for (const std::string& fatal : stages) {
+    for (const index_t step : {10, 11}) {  // the latest step again, and a new one
+      CAPTURE(fatal);
+      CAPTURE(step);
+      Run run;
+      run.save(9, "9");
+      run.save(10, "10");
+      run.checkpoints.before = [&](std::string_view stage) {
+        if (stage == fatal) throw Stop{};
+      };
+      CHECK_THROWS_AS(run.save(step, "new"), Stop);
+      CHECK(run.read() == (fatal == "prune" ? "new" : "10"));
+      run.checkpoints.before = [](std::string_view) {};
+      run.save(step, "retry");
+      CHECK(run.read() == "retry");
+      CHECK(run.names().size() == 3);
+      CHECK(run.names().count("latest") == 1);
+    }
+  }
+}
+
+TEST_CASE("the first save cut off leaves none") {
+  Run run;
+  run.checkpoints.before = [](std::string_view stage) {
+    if (stage == "latest") throw Stop{};
+  };
+  CHECK_THROWS_AS(run.save(1, "1"), Stop);
+  CHECK(run.read() == "none");
+}
+
+TEST_CASE("other files in the directory stay") {
+  Run run;
+  run.save(1, "1");
+  std::filesystem::create_directory(run.root / "step-by-step");
+  test::write(run.root / "log.jsonl", "x");
+  for (index_t step : {2, 3, 4}) run.save(step, "y");
+  CHECK(run.names() == Names{"latest", "log.jsonl", "step-00000003", "step-00000004", "step-by-step"});
+}
+
+TEST_CASE("a directory that cannot be made is an error, and so is keeping none") {
+  const test::TemporaryDirectory at;
+  test::write(at / "file", "");
+  CheckpointDirectory under_a_file(at / "file");
+  CHECK_THROWS_AS(under_a_file.save(1, [](const auto&) {}), Error);
+  CHECK_THROWS_WITH_AS(CheckpointDirectory(at.path(), 0), "checkpoints to keep: found 0, wanted at least 1", Error);
+}

@@ -1,0 +1,61 @@
+#include <k3spec/train/json_log.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/temporary.hpp"
+
+using namespace k3spec;
+
+namespace {
+struct Log : test::TemporaryDirectory {
+  std::filesystem::path file = *this / "log.jsonl";
+  void steps(index_t from, index_t to) const {
+    JsonLog log(file, from);
+    for (index_t i = from; i < to; ++i) log.write({{"step", i}, {"run", from}});
+  }
+};
+}  // namespace
+
+TEST_CASE("one object a line, at once, and null for what is not finite") {
+  const Log log;
+  JsonLog out(log.file, 0);
+  out.write({{"step", 0}, {"loss", std::nan("")}, {"norm", std::numeric_limits<double>::infinity()}, {"lr", 0.5}});
+  CHECK(test::contents(log.file) == "{\"step\":0,\"loss\":null,\"norm\":null,\"lr\":0.5}\n");
+  out.write({{"step", 1}, {"text", "a\nb\xff"}});
+  CHECK(test::contents(log.file).find("{\"step\":1,\"text\":\"a\\nb\xEF\xBF\xBD\"}\n") != std::string::npos);
+}
+
+TEST_CASE("a resumed run has every step once") {
+  const Log log;
+  log.steps(0, 5);
+  log.steps(3, 6);
+  CHECK(test::contents(log.file) ==
+        "{\"step\":0,\"run\":0}\n{\"step\":1,\"run\":0}\n{\"step\":2,\"run\":0}\n"
+        "{\"step\":3,\"run\":3}\n{\"step\":4,\"run\":3}\n{\"step\":5,\"run\":3}\n");
+  log.steps(0, 1);
+  CHECK(test::contents(log.file) == "{\"step\":0,\"run\":0}\n");
+}
+
+TEST_CASE("a line cut off is dropped; one broken in the middle is an error, and the log is left alone") {
+  const Log log;
+  log.steps(0, 2);
+  const std::string whole = test::contents(log.file);
+  test::write(log.file, whole + "{\"step\":2,\"ru");
+  log.steps(2, 2);
+  CHECK(test::contents(log.file) == whole);
+  test::write(log.file, "{\"step\":\n" + whole);
+  CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("log.jsonl: line 1"), Error);
+  CHECK(test::contents(log.file) == "{\"step\":\n" + whole);
+  test::write(log.file, "3\n");
+  CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("found number, wanted a JSON object"), Error);
+}
+
+TEST_CASE("a log that is not there yet is begun, and one that cannot be is an error") {
+  const Log log;
+  log.steps(7, 8);
+  CHECK(test::contents(log.file) == "{\"step\":7,\"run\":7}\n");
+  CHECK_THROWS_AS(JsonLog(log / "no" / "log", 0), Error);
+}
