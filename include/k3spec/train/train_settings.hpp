@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// What decides a run's numbers, apart from data and model. A checkpoint carries it: a resumed run goes on with the
-/// same. defines: TrainSettings
+/// What decides a run's numbers, apart from data and model. A checkpoint carries it, so that a resumed run goes on with
+/// the same.
+/// defines: TrainSettings
 
 #include <cstdint>
 #include <string>
