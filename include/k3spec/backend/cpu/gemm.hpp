@@ -5,11 +5,10 @@
 /// bits depend on its row of A and its column of B alone: not on the other rows, the blocking or the thread count.
 /// defines: Op, Into, gemm
 
-#include <cassert>
-#include <cmath>
+#include <string>
 
-#include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/core/dtype.hpp>
+#include <k3spec/backend/cpu/gemm_blocked.hpp>
+#include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace k3spec {
@@ -20,22 +19,30 @@ enum class Op { plain, transposed };
 /// Whether the result replaces the old value or is added to it.
 enum class Into { overwrite, accumulate };
 
-/// C [M,N] (= or +=) op(A) [M,K] · op(B) [K,N]
-template <class TA, class TB, class TC>
-void gemm(const Cpu& cpu, Matrix<TA> a, Op op_a, Matrix<TB> b, Op op_b, Matrix<TC> c, Into into = Into::overwrite) {
-  using S = accumulate_t<TC>;
-  const index_t m = c.extent(0), n = c.extent(1), k = a.extent(op_a == Op::plain ? 1 : 0);
-  parallel_for(cpu, m, [&](index_t i) {
-    for (index_t j = 0; j < n; ++j) {
-      S sum = into == Into::accumulate ? static_cast<S>(c(i, j)) : S{0};
-      for (index_t p = 0; p < k; ++p) {
-        const S x = static_cast<S>(op_a == Op::plain ? a(i, p) : a(p, i));
-        const S y = static_cast<S>(op_b == Op::plain ? b(p, j) : b(j, p));
-        sum = std::fma(x, y, sum);
-      }
-      c(i, j) = static_cast<TC>(sum);
-    }
-  });
+namespace detail {
+inline void require_extent(const char* subject, index_t found, index_t wanted) {
+  if (found != wanted) throw Error(subject, std::to_string(found), std::to_string(wanted));
+}
+}  // namespace detail
+
+/// C [M,N] (= or +=) op(A) [M,K] · op(B) [K,N]. C must not overlap A or B. With K = 0 an overwritten C is 0.
+/// Small products run on the calling thread; nothing is allocated once a thread has seen its largest product.
+/// \throws Error when the shapes do not fit together
+template <class TA, index_t... EA, class TB, index_t... EB, class TC, index_t... EC>
+  requires(sizeof...(EA) == 2 && sizeof...(EB) == 2 && sizeof...(EC) == 2 && !std::is_const_v<TC>)
+void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB...>& b, Op op_b,
+          const View<TC, EC...>& c, Into into = Into::overwrite) {
+  const bool a_t = op_a == Op::transposed, b_t = op_b == Op::transposed;
+  const index_t m = c.extent(0), n = c.extent(1), k = a.extent(a_t ? 0 : 1);
+  detail::require_extent("gemm: rows of op(A)", a.extent(a_t ? 1 : 0), m);
+  detail::require_extent("gemm: rows of op(B)", b.extent(b_t ? 1 : 0), k);
+  detail::require_extent("gemm: columns of op(B)", b.extent(b_t ? 0 : 1), n);
+  using A = std::remove_cv_t<TA>;
+  using B = detail::StridedB<std::remove_cv_t<TB>>;
+  const detail::Product<A, B, TC> product{
+      {a.data(), a.row_stride(), a_t}, {{b.data(), b.row_stride(), b_t}, n}, c.data(), c.row_stride(), m, n, k,
+      into == Into::accumulate};
+  product.run(cpu);
 }
 
 }  // namespace k3spec

@@ -6,7 +6,7 @@
 /// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
 /// min and max are std::min and std::max: with a NaN they return their first argument.
 /// defines: Packet, Mask, fma, exp, log, tanh, sqrt, abs, min, max, less, greater, equal, select, sum, maximum,
-/// round_to
+/// round_to, transpose
 
 #include <array>
 #include <bit>
@@ -41,6 +41,8 @@ inline constexpr bool packet_fma = true;
 inline constexpr bool packet_fma = false;
 #endif
 namespace vec = Eigen::internal;
+/// Vector registers of the target.
+inline constexpr index_t packet_registers = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS;
 }  // namespace detail
 
 /// `width` numbers of type S (float or double) in one register.
@@ -249,5 +251,22 @@ Packet<S> round_to(Packet<S> x) {
     return detail::lanewise(x, [](S lane) { return round_to<T>(lane); });
   }
 }
+
+// An intrinsic type as a template argument loses attributes that play no part here.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#endif
+/// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
+template <std::floating_point S>
+void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
+  detail::vec::PacketBlock<typename Packet<S>::Register, static_cast<int>(Packet<S>::width)> block;
+  for (std::size_t i = 0; i < rows.size(); ++i) block.packet[i] = rows[i].r;
+  detail::vec::ptranspose(block);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].r = block.packet[i];
+}
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 }  // namespace k3spec

@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// The innermost part of the matrix product: a tile of C held in registers while k runs.
+/// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::tile_kernel
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec::detail {
+
+/// A tile is at most this many rows high and packets wide: its accumulators, one row of B and one element of A fill the
+/// registers (12 + 2 + 1 of 16, or 24 + 3 + 1 of 32).
+inline constexpr index_t tile_rows = packet_registers >= 32 ? 8 : 6;
+inline constexpr index_t tile_vectors = packet_registers >= 32 ? 3 : 2;
+
+/// Calls f(0), f(1), … f(N - 1) with constants, so that registers can be indexed.
+template <std::size_t N, class F>
+inline void unroll(F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<std::size_t, I>{}), ...); }
+  (std::make_index_sequence<N>{});
+}
+
+/// The i-th of `parts` nearly equal pieces of [0, total) begins here.
+constexpr index_t part(index_t total, index_t parts, index_t i) { return total * i / parts; }
+
+constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
+
+/// How n columns are cut into panels of 1 to tile_vectors packets, as evenly as can be. In a packed B block of kc rows,
+/// the panel that begins at column j lies at element j * kc and is row-major [kc, width(q)].
+template <class S>
+struct Panels {
+  index_t vectors, count;
+
+  constexpr explicit Panels(index_t n)
+      : vectors(ceil_div(n, Packet<S>::width)), count(ceil_div(vectors, tile_vectors)) {}
+
+  constexpr index_t begin(index_t q) const { return part(vectors, count, q) * Packet<S>::width; }
+  /// Columns of panel q, those past the end of B (they are 0) included.
+  constexpr index_t width(index_t q) const { return begin(q + 1) - begin(q); }
+};
+
+/// C [R, V packets] = (or +=) A [R,k] · B [k, V packets], each element one fma chain over k.
+template <class S, std::size_t R, std::size_t V>
+void tile(index_t k, const S* a, index_t a_stride, const S* b, index_t b_stride, S* c, index_t c_stride, bool fresh) {
+  using P = Packet<S>;
+  std::array<P, R * V> sums;
+  const auto at = [&](std::size_t i) {
+    return c + static_cast<index_t>(i / V) * c_stride + static_cast<index_t>(i % V) * P::width;
+  };
+  unroll<R * V>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
+  std::array<const S*, R> rows;
+  unroll<R>([&](auto r) { rows[r] = a + static_cast<index_t>(r()) * a_stride; });
+  for (index_t p = 0; p < k; ++p, b += b_stride) {
+    std::array<P, V> y;
+    unroll<V>([&](auto v) { y[v] = P::load(b + static_cast<index_t>(v()) * P::width); });
+    unroll<R>([&](auto r) {
+      const P x(rows[r][p]);
+      unroll<V>([&](auto v) { sums[r * V + v] = fma(x, y[v], sums[r * V + v]); });
+    });
+  }
+  unroll<R * V>([&](auto i) { sums[i].store(at(i)); });
+}
+
+template <class S>
+using TileKernel = void (*)(index_t, const S*, index_t, const S*, index_t, S*, index_t, bool);
+
+/// The kernel of tiles with `rows` rows and `vectors` packets per row.
+template <class S>
+TileKernel<S> tile_kernel(index_t rows, index_t vectors) {
+  static constexpr auto table = []<std::size_t... I>(std::index_sequence<I...>) {
+    constexpr std::size_t wide = static_cast<std::size_t>(tile_vectors);
+    return std::array<TileKernel<S>, sizeof...(I)>{&tile<S, I / wide + 1, I % wide + 1>...};
+  }
+  (std::make_index_sequence<static_cast<std::size_t>(tile_rows * tile_vectors)>{});
+  return table[static_cast<std::size_t>((rows - 1) * tile_vectors + vectors - 1)];
+}
+
+}  // namespace k3spec::detail

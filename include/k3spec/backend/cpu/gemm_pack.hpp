@@ -1,0 +1,102 @@
+#pragma once
+/// \file
+/// Bringing the operands of a matrix product into the shape its kernel reads: A as rows of the accumulation type, B as
+/// panels of a few packets' width.
+/// defines: detail::Operand, detail::pack_rows, detail::pack_panel, detail::Workspace
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+
+#include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/core/buffer.hpp>
+
+namespace k3spec::detail {
+
+/// Element (i, j) is data[i * stride + j], or data[j * stride + i] if transposed.
+template <class T>
+struct Operand {
+  const T* data;
+  index_t stride;
+  bool transposed;
+
+  const T* at(index_t i, index_t j) const { return transposed ? data + j * stride + i : data + i * stride + j; }
+};
+
+/// n elements of type T as packets of S; 0 past the end.
+template <class S, class T>
+Packet<S> load_as(const T* p, index_t n) {
+  if constexpr (std::same_as<T, S> || (std::same_as<T, bfloat16> && std::same_as<S, float>)) {
+    return n >= Packet<S>::width ? Packet<S>::load(p) : Packet<S>::load_first(p, n);
+  } else {
+    typename Packet<S>::Lanes lanes{};
+    for (index_t i = 0; i < std::min(n, Packet<S>::width); ++i)
+      lanes[static_cast<std::size_t>(i)] = static_cast<S>(p[i]);
+    return Packet<S>(lanes);
+  }
+}
+
+/// to [rows, columns rounded up to packets] = from [rows, columns], the rest 0.
+template <class S, class T>
+void pack_plain(const T* from, index_t stride, index_t rows, index_t columns, S* to, index_t to_stride) {
+  constexpr index_t w = Packet<S>::width;
+  for (index_t r = 0; r < rows; ++r, from += stride, to += to_stride) {
+    for (index_t c = 0; c < columns; c += w) load_as<S>(from + c, columns - c).store(to + c);
+  }
+}
+
+/// to [columns, rows rounded up to packets] = from [rows, columns] transposed, the rest 0.
+template <class S, class T>
+void pack_transposed(const T* from, index_t stride, index_t rows, index_t columns, S* to, index_t to_stride) {
+  constexpr index_t w = Packet<S>::width;
+  for (index_t r = 0; r < rows; r += w) {
+    for (index_t c = 0; c < columns; c += w) {
+      std::array<Packet<S>, static_cast<std::size_t>(w)> square;
+      for (index_t i = 0; i < w; ++i) {
+        square[static_cast<std::size_t>(i)] =
+            r + i < rows ? load_as<S>(from + (r + i) * stride + c, columns - c) : Packet<S>(S{0});
+      }
+      transpose(square);
+      for (index_t i = 0; i < std::min(w, columns - c); ++i) {
+        square[static_cast<std::size_t>(i)].store(to + (c + i) * to_stride + r);
+      }
+    }
+  }
+}
+
+/// to [rows, to_stride] = A[i.., k..] of `rows` by kc; to_stride >= kc rounded up to packets.
+template <class S, class T>
+void pack_rows(const Operand<T>& a, index_t i, index_t rows, index_t k, index_t kc, S* to, index_t to_stride) {
+  if (a.transposed) {
+    pack_transposed(a.at(i, k), a.stride, kc, rows, to, to_stride);
+  } else {
+    pack_plain(a.at(i, k), a.stride, rows, kc, to, to_stride);
+  }
+}
+
+/// to [kc, width] = B[k.., j..] of kc by `columns`; width is `columns` rounded up to packets.
+template <class S, class T>
+void pack_panel(const Operand<T>& b, index_t k, index_t kc, index_t j, index_t columns, S* to, index_t width) {
+  if (b.transposed) {
+    pack_transposed(b.at(k, j), b.stride, columns, kc, to, width);
+  } else {
+    pack_plain(b.at(k, j), b.stride, kc, columns, to, width);
+  }
+}
+
+/// Memory of the calling thread for packed operands. It grows to the largest product seen and is then only reused.
+class Workspace {
+ public:
+  /// \returns `count` elements, 64-byte aligned, contents undefined, valid until the next call on this thread
+  template <class S>
+  static S* reserve(index_t count) {
+    thread_local Buffer<std::byte> memory;
+    const index_t bytes = count * static_cast<index_t>(sizeof(S));
+    if (memory.size() < bytes) memory = Buffer<std::byte>(bytes);
+    return reinterpret_cast<S*>(memory.data());
+  }
+};
+
+}  // namespace k3spec::detail
