@@ -49,7 +49,7 @@ void naive(Matrix<const TA> a, Op op_a, Matrix<const TB> b, Op op_b, Matrix<TC> 
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 struct Shape {

@@ -74,6 +74,7 @@ class Product {
 
   void run(const Cpu& cpu) const {
     if (m == 0 || n == 0) return;
+    if (k == 0) return empty_sums();
     const bool few = m <= streamed_rows;
     const bool small = (m + 4) * n * k < serial_work || in_parallel();
     const index_t threads = small ? 1 : std::min<index_t>(cpu.threads, few ? panels().count : m * panels().count);
@@ -97,10 +98,15 @@ class Product {
   static constexpr index_t padded(index_t count) { return ceil_div(count, w) * w; }
 
   Panels<S> panels() const { return Panels<S>(n); }
-  index_t blocks_k() const { return std::max<index_t>(1, ceil_div(k, block_k)); }
+  index_t blocks_k() const { return ceil_div(k, block_k); }
   bool packs_a() const { return a.transposed || !std::same_as<TA, S> || (n >= copy_columns && m > streamed_rows); }
   bool fresh(index_t k0) const { return k0 == 0 && !accumulate; }
   TC* at(index_t i, index_t j) const { return c + i * c_stride + j; }
+
+  void empty_sums() const {
+    if (accumulate) return;
+    for (index_t i = 0; i < m; ++i) std::fill_n(at(i, 0), n, TC(0.0f));
+  }
 
   /// Rows [i, i + rows) of A from column k0 on, packed into `to` where they have to be.
   Rows rows_of_a(index_t i, index_t rows, index_t k0, index_t kc, S* to) const {
