@@ -16,7 +16,10 @@
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
 
-// config: model dimensions as types
+// config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
+#include <k3spec/config/check.hpp>
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
@@ -42,9 +45,10 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
-// io: safetensors files, sharded checkpoints, JSON
+// io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/config_json.hpp>
 #include <k3spec/io/convert.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>

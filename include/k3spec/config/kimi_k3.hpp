@@ -87,8 +87,9 @@ struct KimiK3 {
   // Attention residuals; none: a plain residual stream.
   static constexpr std::optional<index_t> attn_res_block_size = 12;
 
-  /// eps of q_a_layernorm and kv_a_layernorm inside the target; drafts choose their own.
+  /// eps of q_a_layernorm and kv_a_layernorm: inside the target, and in EAGLE-3 and DSpark drafts.
   static constexpr double target_mla_norm_eps = 1e-6;
+  static constexpr double mla_norm_eps = 1e-5;
 
   // EAGLE-3 draft.
   static constexpr index_t draft_vocab_size = 32000;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <k3spec/io/safetensors_reader.hpp>
@@ -78,9 +79,10 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& path) : path_(path.string()) {}
 
   static std::filesystem::path locate(const std::filesystem::path& path) {
-    if (!std::filesystem::is_directory(path)) return path;
+    std::error_code ignored;  // what cannot be looked at cannot be opened, and opening says why
+    if (!std::filesystem::is_directory(path, ignored)) return path;
     for (const char* name : {single_name, index_name}) {
-      if (std::filesystem::exists(path / name)) return path / name;
+      if (std::filesystem::exists(path / name, ignored)) return path / name;
     }
     throw Error(path.string(), "neither", std::string(single_name) + " or " + index_name);
   }
@@ -112,7 +114,8 @@ class Checkpoint {
     for (const auto& [name, shard] : shards) {
       if (opened.count(shard) != 0) continue;
       const std::filesystem::path file = index.parent_path() / shard;
-      if (!std::filesystem::is_regular_file(file))
+      std::error_code ignored;
+      if (!std::filesystem::is_regular_file(file, ignored))
         throw Error(detail::tensor_subject(index.string(), name), "no shard " + shard, "the file to exist");
       opened[shard] = files_.size();
       files_.push_back(SafetensorsFile::open(file));

@@ -43,6 +43,13 @@ class UniqueKeys {
   std::vector<std::set<std::string>> open_;
 };
 
+/// What of a value fits into a message.
+inline std::string excerpt(const json& value) {
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > 100) text.replace(100, std::string::npos, "...");
+  return text;
+}
+
 }  // namespace detail
 
 /// \param subject  what the text is, for messages

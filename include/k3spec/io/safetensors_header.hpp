@@ -68,13 +68,6 @@ inline std::optional<std::uint64_t> byte_count(DType dtype, std::span<const inde
 
 namespace detail {
 
-/// What of a value fits into a message.
-inline std::string excerpt(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 100) text.replace(100, std::string::npos, "...");
-  return text;
-}
-
 inline std::string tensor_subject(std::string_view file, std::string_view tensor, std::string_view what = {}) {
   std::string subject(file);
   subject.append(": '").append(tensor).append("'");

@@ -1,0 +1,98 @@
+// Prints what a checkpoint holds and, given a config's name, every field in which its config.json differs.
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/config_json.hpp>
+
+using namespace k3spec;
+
+namespace {
+
+struct Total {
+  std::int64_t tensors = 0, elements = 0;
+  std::uint64_t bytes = 0;
+};
+
+void print_tensors(const io::Checkpoint& checkpoint, bool list) {
+  Total all;
+  std::map<std::string, Total> by_type;
+  const auto names = checkpoint.names();
+  std::size_t width = 0;
+  for (const auto& name : names) width = std::max(width, name.size());
+  for (const auto& name : names) {
+    const io::TensorInfo& info = checkpoint.info(name);
+    const std::uint64_t bytes = info.end - info.begin;
+    if (list) {
+      fmt::print("{:<{}}  {:<5} {:<16} {:>13}\n", name, width, k3spec::name(info.dtype), io::shape_string(info.shape),
+                 bytes);
+    }
+    for (Total* t : {&all, &by_type[std::string(k3spec::name(info.dtype))]}) {
+      ++t->tensors;
+      t->elements += static_cast<std::int64_t>(bytes / size_of(info.dtype));
+      t->bytes += bytes;
+    }
+  }
+  for (const auto& [type, t] : by_type) {
+    fmt::print("{:<6} {:>8} tensors {:>16} elements {:>16} bytes\n", type, t.tensors, t.elements, t.bytes);
+  }
+  fmt::print("total  {:>8} tensors {:>16} elements {:>16} bytes in {} file{}\n", all.tensors, all.elements, all.bytes,
+             checkpoint.files().size(), checkpoint.files().size() == 1 ? "" : "s");
+}
+
+void print_metadata(const io::Checkpoint& checkpoint) {
+  for (const auto& file : checkpoint.files()) {
+    for (const auto& [key, value] : file.metadata()) fmt::print("{}: {} = {}\n", file.path(), key, value);
+  }
+}
+
+/// config.json beside the tensors.
+std::filesystem::path config_file(const std::filesystem::path& checkpoint) {
+  std::error_code ignored;
+  return (std::filesystem::is_directory(checkpoint, ignored) ? checkpoint : checkpoint.parent_path()) / "config.json";
+}
+
+using Check = void (*)(const io::json&, std::string_view);
+
+const std::map<std::string, Check> configs_by_name{{"kimi-k3", io::check_config<configs::KimiK3>},
+                                                   {"kimi-k3-small", io::check_config<configs::KimiK3Small>},
+                                                   {"kimi-k3-tiny", io::check_config<configs::KimiK3Tiny>}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Prints the tensors of a checkpoint and checks its config.json against a config.");
+  std::string path, prefix, config;
+  bool quiet = false;
+  app.add_option("checkpoint", path, "A directory, a safetensors file or its index")->required();
+  app.add_option("--prefix", prefix, "Taken off the tensor names that start with it, e.g. language_model.");
+  std::vector<std::string> names;
+  for (const auto& [name, check] : configs_by_name) names.push_back(name);
+  app.add_option("--config", config, "Compare config.json with this config")->check(CLI::IsMember(names));
+  app.add_flag("--quiet", quiet, "Print the totals only");
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    const auto checkpoint = io::Checkpoint::open(path, prefix);
+    if (!quiet) print_metadata(checkpoint);
+    print_tensors(checkpoint, !quiet);
+    if (!config.empty()) {
+      const auto file = config_file(path);
+      configs_by_name.at(config)(io::read_json(file), file.string());
+      fmt::print("{}: agrees with {}\n", file.string(), config);
+    }
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "inspect: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}

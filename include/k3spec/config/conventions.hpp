@@ -1,0 +1,69 @@
+#pragma once
+/// \file
+/// What engines do differently under the same tensor names and shapes: a mismatch shows only as lost acceptance. Each
+/// is a named value that config.json carries; a name that is not known is an error, never a guess.
+/// defines: AuxStream, LayerIds, SoftmaxMscale, StateNorm, names_of, Eagle3Conventions, default_aux_layer_ids
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+/// What "the hidden state of a layer" is in a model with attention residuals: the running sum after the layer's MLP, or
+/// the mixture that the next layer's attention reads, before its norm.
+enum class AuxStream { running_sum, residual_mixture };
+
+/// What layer id i names: the output of layer i counted from 0, or the state after i layers have run.
+enum class LayerIds { after_layer_0, layers_executed };
+
+/// Whether YaRN's factor is applied to the softmax scale.
+enum class SoftmaxMscale { none, yarn_mscale_squared };
+
+/// Whether states handed to a draft are those before or after the target's final norm.
+enum class StateNorm { pre_norm, post_norm };
+
+/// The names of an enumeration's values, in order.
+template <class E>
+inline constexpr std::array<std::string_view, 0> names_of{};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<AuxStream>{"running_sum", "residual_mixture"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<LayerIds>{"after_layer_0", "layers_executed"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<SoftmaxMscale>{"none", "yarn_mscale_squared"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<StateNorm>{"pre_norm", "post_norm"};
+
+/// How an EAGLE-3 draft was trained. The defaults are this library's own.
+struct Eagle3Conventions {
+  AuxStream aux_stream = AuxStream::running_sum;
+  LayerIds layer_ids = LayerIds::after_layer_0;
+  SoftmaxMscale softmax_mscale = SoftmaxMscale::none;
+  StateNorm state_norm = StateNorm::pre_norm;
+
+  /// `v(name, value)` for each; with a mutable `c` the values can be set.
+  template <class C, class V>
+  static constexpr void visit(C& c, V&& v) {
+    v("aux_stream", c.aux_stream);
+    v("layer_ids", c.layer_ids);
+    v("softmax_mscale", c.softmax_mscale);
+    v("state_norm", c.state_norm);
+  }
+};
+
+/// The layers (counted from 0) an EAGLE-3 draft reads unless told otherwise: 1, L/2 - 1 and L - 4.
+/// \throws Error when they are not three different layers
+inline std::vector<index_t> default_aux_layer_ids(index_t num_hidden_layers) {
+  const std::vector<index_t> ids{1, num_hidden_layers / 2 - 1, num_hidden_layers - 4};
+  if (ids[0] < ids[1] && ids[1] < ids[2]) return ids;
+  throw Error("num_hidden_layers", std::to_string(num_hidden_layers),
+              "enough for three different layers 1, L/2 - 1 and L - 4, or the layer ids to be given");
+}
+
+}  // namespace k3spec

@@ -1,0 +1,76 @@
+#pragma once
+/// \file
+/// A config's fields by the names config.json has for them; a dot stands for nesting. Written once, so that reading,
+/// comparing and writing cannot disagree.
+/// defines: visit_target_fields, visit_eagle3_fields
+
+namespace k3spec {
+
+namespace detail {
+
+/// What the target and the drafts built from its layers share. `v(name, value)` for each field.
+template <class Config, class V>
+constexpr void visit_backbone_fields(V&& v) {
+  v("vocab_size", Config::vocab_size);
+  v("hidden_size", Config::hidden_size);
+  v("intermediate_size", Config::intermediate_size);
+  v("rms_norm_eps", Config::rms_norm_eps);
+  v("activation_situ_beta", Config::activation_situ_beta);
+  v("activation_situ_linear_beta", Config::activation_situ_linear_beta);
+  v("bos_token_id", Config::bos_token_id);
+  v("eos_token_id", Config::eos_token_id);
+  v("pad_token_id", Config::pad_token_id);
+  v("num_attention_heads", Config::num_attention_heads);
+  v("num_key_value_heads", Config::num_key_value_heads);
+  v("q_lora_rank", Config::q_lora_rank);
+  v("kv_lora_rank", Config::kv_lora_rank);
+  v("qk_nope_head_dim", Config::qk_nope_head_dim);
+  v("qk_rope_head_dim", Config::qk_rope_head_dim);
+  v("v_head_dim", Config::v_head_dim);
+  v("mla_use_nope", Config::mla_use_nope);
+  v("mla_use_output_gate", Config::mla_use_output_gate);
+}
+
+}  // namespace detail
+
+/// The fields of a Kimi K3 target. Values are index_t, double, bool, optionals of them (none: null or absent), and
+/// arrays of one-based layer ids.
+template <class Config, class V>
+constexpr void visit_target_fields(V&& v) {
+  detail::visit_backbone_fields<Config>(v);
+  v("num_hidden_layers", Config::num_hidden_layers);
+  v("linear_attn_config.num_heads", Config::kda_num_heads);
+  v("linear_attn_config.head_dim", Config::kda_head_dim);
+  v("linear_attn_config.short_conv_kernel_size", Config::kda_conv_size);
+  v("linear_attn_config.gate_lower_bound", Config::kda_gate_lower_bound);
+  v("linear_attn_config.use_full_rank_gate", Config::kda_use_full_rank_gate);
+  v("linear_attn_config.full_attn_layers", Config::full_attn_layers);
+  v("num_experts", Config::num_experts);
+  v("num_experts_per_token", Config::num_experts_per_token);
+  v("num_shared_experts", Config::num_shared_experts);
+  v("moe_intermediate_size", Config::moe_intermediate_size);
+  v("routed_expert_hidden_size", Config::routed_expert_hidden_size);
+  v("latent_moe_use_norm", Config::latent_moe_use_norm);
+  v("moe_renormalize", Config::moe_renormalize);
+  v("routed_scaling_factor", Config::routed_scaling_factor);
+  v("num_expert_group", Config::num_expert_group);
+  v("topk_group", Config::topk_group);
+  v("first_k_dense_replace", Config::first_k_dense_replace);
+  v("moe_layer_freq", Config::moe_layer_freq);
+  v("attn_res_block_size", Config::attn_res_block_size);
+}
+
+/// The fields of an EAGLE-3 draft.
+template <class Config, class V>
+constexpr void visit_eagle3_fields(V&& v) {
+  detail::visit_backbone_fields<Config>(v);
+  v("mla_norm_eps", Config::mla_norm_eps);
+  v("draft_vocab_size", Config::draft_vocab_size);
+  v("num_aux_hidden_states", Config::num_aux_hidden_states);
+  v("target_hidden_size", Config::target_hidden_size);
+  v("fc_norm", Config::fc_norm);
+  v("norm_output", Config::norm_output);
+  v("train_embeddings", Config::train_embeddings);
+}
+
+}  // namespace k3spec

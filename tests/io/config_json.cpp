@@ -1,0 +1,186 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/config_json.hpp>
+
+#include "tests/support/temporary.hpp"
+
+using namespace k3spec;
+using namespace k3spec::io;
+using configs::KimiK3;
+using configs::KimiK3Small;
+using configs::KimiK3Tiny;
+
+namespace {
+
+json tiny() { return read_json(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny/config.json"); }
+
+bool has(const Differences& differences, const std::string& line) {
+  for (const auto& d : differences) {
+    if (d.find(line) != std::string::npos) return true;
+  }
+  for (const auto& d : differences) MESSAGE(d);
+  return false;
+}
+
+json draft() { return eagle3_config_json<KimiK3Tiny>({1, 3, 4}, DType::BF16); }
+
+struct Unbounded : KimiK3Tiny {
+  static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
+  static constexpr std::optional<double> activation_situ_linear_beta = std::nullopt;
+  static constexpr bool norm_output = true;
+};
+
+}  // namespace
+
+TEST_CASE("k3-tiny's config.json agrees with its config, nested and flat") {
+  CHECK(target_differences<KimiK3Tiny>(tiny()).empty());
+  CHECK(target_differences<KimiK3Tiny>(tiny()["text_config"]).empty());
+  CHECK_NOTHROW(check_config<KimiK3Tiny>(tiny()));
+}
+
+TEST_CASE("every field that differs is listed, in one error") {
+  const auto differences = target_differences<KimiK3>(tiny());
+  CHECK(has(differences, "hidden_size: found 128, wanted 7168"));
+  CHECK(has(differences, "pad_token_id: found 258, wanted 163839"));
+  CHECK(has(differences, "linear_attn_config.head_dim: found 32, wanted 128"));
+  CHECK(has(differences, "linear_attn_config.full_attn_layers: found [4,8], wanted [4,8,12"));
+  CHECK(has(differences, "attn_res_block_size: found 4, wanted 12"));
+  CHECK(differences.size() == 23);
+  CHECK_THROWS_WITH_AS(
+      check_config<KimiK3>(tiny(), "k3-tiny/config.json"),
+      doctest::Contains("k3-tiny/config.json: found 23 differences from the config compiled in, wanted "
+                        "none:\n  vocab_size: found 260, wanted 163840\n  hidden_size: found 128"),
+      Error);
+}
+
+TEST_CASE("each field of a target is compared: a change to any one is found") {
+  visit_target_fields<KimiK3Tiny>([](const char* name, const auto&) {
+    for (const json& other : {json("other"), json(nullptr)}) {
+      json changed = tiny();
+      io::detail::set_field(changed["text_config"], name, other);
+      if (std::string(name).find("token_id") != std::string::npos) io::detail::set_field(changed, name, other);
+      CAPTURE(name);
+      CHECK(has(target_differences<KimiK3Tiny>(changed), std::string(name) + ": found "));
+    }
+  });
+}
+
+TEST_CASE("a value of another kind is a difference, an integer written as a fraction is not") {
+  json changed = tiny();
+  changed["text_config"]["mla_use_nope"] = 1;
+  changed["text_config"]["hidden_size"] = "128";
+  changed["text_config"]["routed_scaling_factor"] = 1;
+  const auto differences = target_differences<KimiK3Tiny>(changed);
+  CHECK(has(differences, "mla_use_nope: found 1, wanted true"));
+  CHECK(has(differences, "hidden_size: found \"128\", wanted 128"));
+  CHECK(differences.size() == 2);
+}
+
+TEST_CASE("null and absent both mean none") {
+  json changed = tiny();
+  changed["text_config"]["q_lora_rank"] = nullptr;
+  changed["text_config"].erase("activation_situ_linear_beta");
+  CHECK(target_differences<Unbounded>(changed).empty());
+  CHECK(has(target_differences<Unbounded>(tiny()), "q_lora_rank: found 48, wanted nothing"));
+}
+
+TEST_CASE("what the code takes for granted is refused when the file says otherwise") {
+  json changed = tiny();
+  changed["text_config"]["hidden_act"] = "silu";
+  changed["text_config"]["moe_router_activation_func"] = "softmax";
+  changed["text_config"]["tie_word_embeddings"] = true;
+  CHECK(target_differences<KimiK3Tiny>(changed).size() == 3);
+  CHECK(has(target_differences<KimiK3Tiny>(changed), "hidden_act: found \"silu\", wanted \"situ\""));
+}
+
+TEST_CASE("layer lists cover 1 to L once") {
+  const auto with = [](const json& kda, const json& layers = 8) {
+    json changed = tiny();
+    changed["text_config"]["linear_attn_config"]["kda_layers"] = kda;
+    changed["text_config"]["num_hidden_layers"] = layers;
+    return target_differences<KimiK3Tiny>(changed);
+  };
+  CHECK(with({1, 2, 3, 5, 6, 7}).empty());
+  CHECK(has(with({1, 2, 3, 5, 6}), "found no layer 7, wanted each of 1 to 8"));
+  CHECK(has(with({1, 2, 3, 4, 5, 6, 7}), "found layer 4 more than once"));
+  CHECK(has(with({1, 1, 2, 3, 5, 6, 7}), "found layer 1 more than once"));
+  CHECK(has(with({0, 1, 2, 3, 5, 6, 7}), "found layer 0, wanted"));
+  CHECK(has(with({1, 2, 3, 5, 6, 7, 9}), "found layer 9, wanted"));
+  CHECK(has(with("none"), "kda_layers: found \"none\", wanted a list of layers"));
+  CHECK(has(with({1.5}), "kda_layers: found [1.5], wanted a list of layers"));
+  CHECK(has(with({1, 2, 3, 5, 6, 7}, 9223372036854775807), "found no layer 9"));
+  CHECK(has(with({1, 2, 3, 5, 6, 7}, "8"), "num_hidden_layers: found \"8\""));
+}
+
+TEST_CASE("a draft's config.json is what it was written from") {
+  CHECK(eagle3_differences<KimiK3Tiny>(draft()).empty());
+  CHECK_NOTHROW(check_config<KimiK3Tiny>(parse_json(draft().dump(), "draft")));
+  CHECK(eagle3_differences<Unbounded>(eagle3_config_json<Unbounded>({0, 1, 2}, DType::F32)).empty());
+  CHECK(eagle3_differences<KimiK3>(eagle3_config_json<KimiK3>({1, 45, 89}, DType::BF16)).empty());
+  CHECK(draft()["architectures"] == json{"KimiK3Eagle3DraftModel"});
+  CHECK(draft()["aux_stream"] == "running_sum");
+  CHECK(draft()["mla_norm_eps"] == 1e-5);
+  CHECK(draft()["dtype"] == "bfloat16");
+  CHECK(aux_layer_ids(draft(), 3) == std::vector<index_t>{1, 3, 4});
+  CHECK(has(eagle3_differences<KimiK3Small>(draft()), "draft_vocab_size: found 64, wanted 32000"));
+  CHECK(has(eagle3_differences<KimiK3Tiny>(tiny()), "architectures: found [\"KimiK3For"));
+}
+
+TEST_CASE("each field of a draft is compared: a change to any one is found") {
+  const json whole = draft();
+  for (const auto& [name, value] : whole.items()) {
+    if (name == "model_type" || name == "dtype" || name == "aux_layer_ids") continue;
+    json changed = whole;
+    changed[name] = "other";
+    CAPTURE(name);
+    CHECK(has(eagle3_differences<KimiK3Tiny>(changed), name + ": found \"other\""));
+  }
+}
+
+TEST_CASE("conventions are read by name; absent and unknown ones are errors") {
+  Eagle3Conventions other;
+  other.aux_stream = AuxStream::residual_mixture;
+  other.layer_ids = LayerIds::layers_executed;
+  other.state_norm = StateNorm::post_norm;
+  json root = eagle3_config_json<KimiK3Tiny>({1, 3, 4}, DType::F64, other);
+  const Eagle3Conventions read = eagle3_conventions(root);
+  CHECK(read.aux_stream == AuxStream::residual_mixture);
+  CHECK(read.layer_ids == LayerIds::layers_executed);
+  CHECK(read.softmax_mscale == SoftmaxMscale::none);
+  CHECK(read.state_norm == StateNorm::post_norm);
+  CHECK(eagle3_differences<KimiK3Tiny>(root, other).empty());
+  CHECK(has(eagle3_differences<KimiK3Tiny>(root), "aux_stream: found \"residual_mixture\", wanted \"running_sum\""));
+  root["aux_stream"] = "sum";
+  CHECK_THROWS_WITH_AS(eagle3_conventions(root),
+                       doctest::Contains("aux_stream: found \"sum\", wanted running_sum or residual_mixture"), Error);
+  root.erase("aux_stream");
+  CHECK_THROWS_WITH_AS(eagle3_conventions(root), doctest::Contains("aux_stream: found nothing"), Error);
+}
+
+TEST_CASE("aux layers are three different ones") {
+  json root = draft();
+  const json bad[] = {{1, 3}, {1, 3, 3}, {1, 3, "4"}, {1, 3, 4, "5"}, "1,3,4", nullptr};
+  for (const json& ids : bad) {
+    root["aux_layer_ids"] = ids;
+    CHECK_THROWS_WITH_AS(aux_layer_ids(root, 3), doctest::Contains("wanted 3 different layers"), Error);
+  }
+  CHECK(default_aux_layer_ids(8) == std::vector<index_t>{1, 3, 4});
+  CHECK(default_aux_layer_ids(93) == std::vector<index_t>{1, 45, 89});
+  CHECK_THROWS_WITH_AS(default_aux_layer_ids(4), doctest::Contains("num_hidden_layers: found 4"), Error);
+  CHECK_THROWS_AS(default_aux_layer_ids(6), Error);
+  CHECK_THROWS_AS(default_aux_layer_ids(5), Error);
+}
+
+TEST_CASE("a file that is no config is refused by name") {
+  const test::TemporaryDirectory directory;
+  write_text(directory / "config.json", "{\"a\": 1, \"a\": 2}");
+  CHECK_THROWS_WITH_AS(read_json(directory / "config.json"),
+                       doctest::Contains("config.json: 'a': found the name twice"), Error);
+  for (const json& root : {json(3), json::array(), json(nullptr), json{{"text_config", 3}}}) {
+    CHECK(target_differences<KimiK3Tiny>(root).size() > 20);
+    CHECK(eagle3_differences<KimiK3Tiny>(root).size() > 20);
+  }
+}
