@@ -16,7 +16,7 @@
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
 
-// config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
+// config: model dimensions as types
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>
@@ -32,6 +32,9 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/gemm_blocked.hpp>
+#include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/gemm_pack.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
@@ -45,7 +48,11 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
-// io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
+// drafts: draft models
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+
+// io: safetensors files, sharded checkpoints, JSON
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
@@ -58,10 +65,6 @@
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
-
-// drafts: the models that draft, their vocabulary and files
-#include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
 
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
