@@ -16,7 +16,7 @@
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
 
-// config: model dimensions as types
+// config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>
@@ -32,27 +32,28 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
-#include <k3spec/backend/cpu/gemm_blocked.hpp>
-#include <k3spec/backend/cpu/gemm_kernel.hpp>
-#include <k3spec/backend/cpu/gemm_pack.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
 
 // ops: functions of tensors, forward beside backward
+#include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/ttt_attention.hpp>
+#include <k3spec/ops/visibility.hpp>
 
 // layers: ops with parameters
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
+#include <k3spec/layers/mla.hpp>
 
-// drafts: draft models
-#include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
+// losses: row formulas that compare a draft with its teacher
+#include <k3spec/losses/soft_cross_entropy.hpp>
 
-// io: safetensors files, sharded checkpoints, JSON
+// io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
@@ -66,6 +67,11 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
+// drafts: the models that draft, their vocabulary and files
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
+
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/checkpoint.hpp>
@@ -75,5 +81,7 @@
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/progress.hpp>
 #include <k3spec/train/schedule.hpp>
+#include <k3spec/train/teacher.hpp>
 #include <k3spec/train/text.hpp>
 #include <k3spec/train/train_settings.hpp>
+#include <k3spec/train/ttt_objective.hpp>

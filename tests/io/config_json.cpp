@@ -131,8 +131,7 @@ TEST_CASE("a draft's config.json is what it was written from") {
 
 TEST_CASE("each field of a draft is compared: a change to any one is found") {
   const json whole = draft();
-  for (const auto& field : whole.items()) {
-    const std::string& name = field.key();
+  for (const auto& [name, value] : whole.items()) {
     if (name == "model_type" || name == "dtype" || name == "aux_layer_ids") continue;
     json changed = whole;
     changed[name] = "other";

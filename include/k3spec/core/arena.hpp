@@ -2,7 +2,7 @@
 /// \file
 /// Planned activation memory. A step's memory is described once, by functions that `take` from an allocator;
 /// run on an ArenaPlan they add sizes up (also when compiling), run on an Arena they hand memory out.
-/// defines: ArenaPlan, Arena, Scope, Allocator, plan_bytes
+/// defines: ArenaPlan, Arena, Scope, Allocator, take_rows, plan_bytes
 
 #include <algorithm>
 #include <concepts>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/view.hpp>
 
 namespace k3spec {
 
@@ -104,6 +105,12 @@ class Scope {
   A& arena_;
   std::size_t mark_;
 };
+
+/// Points a view with one run-time extent, the first, at new memory for `rows` rows.
+template <Allocator A, class T, index_t... Rest>
+constexpr void take_rows(A& a, index_t rows, View<T, dyn, Rest...>& view) {
+  view = View<T, dyn, Rest...>(a.template take<T>(rows * (Rest * ... * 1)), rows);
+}
 
 /// The bytes that `take_all(allocator)` needs.
 template <class F>

@@ -23,12 +23,14 @@ void rms_norm_forward(const Cpu& cpu, Vector<const T> w, double eps, const X& x,
   evaluate(cpu, rms_norm_formula<T>(eps), y, x, w);
 }
 
-/// d_w += …; d_x = … or, with Into::accumulate, d_x += …
+/// d_w += …; d_x = … or, with Into::accumulate, d_x += …; with an empty d_x only d_w. d_x must not overlap d_y.
 template <class T, AnyView X, AnyView DY, AnyView DX>
 void rms_norm_backward(const Cpu& cpu, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
                        const DY& d_y, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
   const auto formula = rms_norm_formula<T>(eps);
-  if (into == Into::overwrite) {
+  if (d_x.extent(0) == 0) {
+    differentiate(cpu, formula, d_y, gradients(none, accumulate(d_w)), scratch, x, w);
+  } else if (into == Into::overwrite) {
     differentiate(cpu, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
   } else {
     differentiate(cpu, formula, d_y, gradients(accumulate(d_x), accumulate(d_w)), scratch, x, w);

@@ -73,7 +73,7 @@ void for_pieces(const Cpu& cpu, index_t rows, index_t columns, bool splits_rows,
 
 template <class E, class Operands, std::size_t... I>
 void check_operands(index_t rows, index_t columns, const Operands& operands, std::index_sequence<I...>) {
-  const auto check = [&](const auto& m, std::size_t which) {
+  [[maybe_unused]] const auto check = [&](const auto& m, std::size_t which) {
     const index_t r = m.extent(0), c = m.extent(1);
     const bool fits = (r == rows && c == columns) || (r == 1 && (c == columns || c == rows));
     if (fits) return;

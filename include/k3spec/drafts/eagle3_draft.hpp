@@ -1,0 +1,381 @@
+#pragma once
+/// \file
+/// EAGLE-3 draft (arXiv 2503.01840) with the Kimi K3 backbone: one fused MLA layer over [embedding ‖ hidden state],
+/// unrolled over test-time-training (TTT) steps.
+/// defines: Eagle3Draft
+
+#include <array>
+
+#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/embedding.hpp>
+#include <k3spec/ops/ttt_attention.hpp>
+
+namespace k3spec {
+
+/// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
+template <class Config>
+struct Eagle3Draft {
+  static_assert(Config::backbone == Backbone::kimi_k3, "Eagle3Draft: this backbone is not implemented");
+  static_assert(Config::draft_vocab_size <= Config::vocab_size,
+                "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
+  static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
+
+  using config = Config;
+  static constexpr index_t hidden = Config::hidden_size;
+  static constexpr index_t num_aux = Config::num_aux_hidden_states;
+  static constexpr index_t aux_size = Config::target_hidden_size;
+  static constexpr index_t aux_width = num_aux * aux_size;
+  static constexpr index_t vocabulary = Config::vocab_size, draft_vocabulary = Config::draft_vocab_size;
+  static constexpr double eps = Config::rms_norm_eps;
+  /// The longest unroll that activations can be planned for.
+  static constexpr index_t max_steps = 16;
+
+  struct AttentionConfig : Config {
+    static constexpr index_t attention_input_size = 2 * Config::hidden_size;
+  };
+  using Fc = Linear<aux_width, hidden>;
+  using AuxNorm = KimiRMSNorm<aux_size>;
+  using Norm = KimiRMSNorm<hidden>;
+  using Attention = MLA<AttentionConfig>;
+  using Mlp = SiTUMLP<hidden, Config::intermediate_size, Config>;
+  using Head = Linear<hidden, draft_vocabulary>;
+  using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim>;
+
+  template <class T>
+  struct Weights {
+    View<T, vocabulary, hidden> embed_tokens;
+    std::array<typename AuxNorm::template Weights<T>, Config::fc_norm ? num_aux : 0> fc_norm;
+    typename Fc::template Weights<T> fc;
+    typename Norm::template Weights<T> input_layernorm, hidden_norm, post_attention_layernorm, norm;
+    typename Attention::template Weights<T> self_attn;
+    typename Mlp::template Weights<T> mlp;
+    typename Head::template Weights<T> lm_head;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    const Path model = at / "model";
+    if constexpr (Config::train_embeddings) {
+      v(model / "embed_tokens" / "weight", w.embed_tokens, Init::normal);
+    } else {
+      v(model / "embed_tokens" / "weight", w.embed_tokens, Frozen{Init::normal});
+    }
+    if constexpr (Config::fc_norm) {
+      for (index_t i = 0; i < num_aux; ++i)
+        AuxNorm::visit(w.fc_norm[static_cast<std::size_t>(i)], model / "fc_norm" / i, v);
+    }
+    Fc::visit(w.fc, model / "fc", v);
+    const Path layers = model / "layers";
+    const Path layer = layers / 0;
+    Norm::visit(w.input_layernorm, layer / "input_layernorm", v);
+    Norm::visit(w.hidden_norm, layer / "hidden_norm", v);
+    Attention::visit(w.self_attn, layer / "self_attn", v);
+    Norm::visit(w.post_attention_layernorm, layer / "post_attention_layernorm", v);
+    Mlp::visit(w.mlp, layer / "mlp", v);
+    Norm::visit(w.norm, model / "norm", v);
+    Head::visit(w.lm_head, at / "lm_head", v);
+  }
+
+  /// One TTT step's activations; kept for backward and, keys and values, for the later steps.
+  template <class T>
+  struct Step {
+    Vector<index_t> ids;        // [R]
+    Rows<T, hidden> embeds;     // embed(ids)
+    Rows<T, 2 * hidden> fused;  // [RMS(embeds) ‖ RMS(hidden in)]
+    typename Attention::template Saved<T> attention;
+    Rows<accumulate_t<T>, Attention::heads> lse;
+    Rows<T, hidden> middle;  // hidden in + attention
+    Rows<T, hidden> normed;  // RMS(middle)
+    typename Mlp::template Saved<T> mlp;
+    Rows<T, hidden> state;  // middle + MLP
+    Rows<T, hidden> out;    // state, or RMS(state) with norm_output
+
+    template <Allocator A>
+    static constexpr Step allocate(A& a, index_t rows) {
+      Step s;
+      take_rows(a, rows, s.ids), take_rows(a, rows, s.embeds), take_rows(a, rows, s.fused);
+      s.attention = Attention::template Saved<T>::allocate(a, rows);
+      take_rows(a, rows, s.lse), take_rows(a, rows, s.middle), take_rows(a, rows, s.normed);
+      s.mlp = Mlp::template Saved<T>::allocate(a, rows);
+      take_rows(a, rows, s.state);
+      s.out = s.state;
+      if constexpr (Config::norm_output) take_rows(a, rows, s.out);
+      return s;
+    }
+
+    TttKeys<const T> keys() const { return {attention.kv.matrix(), attention.k_rope().matrix()}; }
+  };
+
+  /// All activations of an unroll.
+  template <class T>
+  struct Activations {
+    Rows<T, aux_width> aux_normed;  // only with fc_norm
+    Rows<T, hidden> fc;
+    std::array<Step<T>, max_steps> steps;
+    index_t count;
+
+    template <Allocator A>
+    static constexpr Activations allocate(A& a, index_t rows, index_t steps) {
+      if (steps < 1 || steps > max_steps) {
+        throw Error("ttt_steps", std::to_string(steps), "1 to " + std::to_string(max_steps));
+      }
+      Activations all{};
+      all.count = steps;
+      if constexpr (Config::fc_norm) take_rows(a, rows, all.aux_normed);
+      take_rows(a, rows, all.fc);
+      for (index_t k = 0; k < steps; ++k) all.steps[static_cast<std::size_t>(k)] = Step<T>::allocate(a, rows);
+      return all;
+    }
+
+    const Step<T>& step(index_t k) const { return steps[static_cast<std::size_t>(k)]; }
+    /// The hidden state that step k reads.
+    const Rows<T, hidden>& hidden_in(index_t k) const { return k == 0 ? fc : step(k - 1).out; }
+  };
+
+  // ---- forward ------------------------------------------------------------------------------------------------
+
+  /// aux [R, A] -> fc [R, H]; once per batch.
+  template <class T>
+  static void project_hidden_states(const Cpu& cpu, const Weights<const T>& w, const Rows<const T, aux_width>& aux,
+                                    const Activations<T>& acts) {
+    if constexpr (Config::fc_norm) {
+      for (index_t i = 0; i < num_aux; ++i) {
+        AuxNorm::forward(cpu, w.fc_norm[static_cast<std::size_t>(i)], eps, aux.columns(i * aux_size, aux_size),
+                         acts.aux_normed.columns(i * aux_size, aux_size));
+      }
+      Fc::forward(cpu, w.fc, acts.aux_normed, acts.fc);
+    } else {
+      Fc::forward(cpu, w.fc, aux, acts.fc);
+    }
+  }
+
+  /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
+  /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
+  template <class T, class Visible>
+  static void step_forward(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+                           const Rows<const T, hidden>& hidden_in, const AttentionSpan& span,
+                           std::span<const TttKeys<const T>> steps, const Visible& visible) {
+    before_attention(cpu, w, s, hidden_in);
+    Ttt::template forward<T>(cpu, span, s.attention.q.matrix(), steps, visible, s.attention.o.matrix(), s.lse.matrix());
+    after_attention(cpu, w, s, hidden_in);
+  }
+
+  /// Embeds, norms and projects: everything of a step up to its queries, keys and values.
+  template <class T>
+  static void before_attention(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+                               const Rows<const T, hidden>& hidden_in) {
+    embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
+    Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
+    Norm::forward(cpu, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
+    Attention::project(cpu, w.self_attn, s.fused, s.attention);
+  }
+
+  /// From the attention's result s.attention.o to s.out.
+  template <class T>
+  static void after_attention(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+                              const Rows<const T, hidden>& hidden_in) {
+    evaluate(cpu, expr::arg<0>, s.middle, hidden_in);
+    Attention::output(cpu, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
+    Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
+    evaluate(cpu, expr::arg<0>, s.state, s.middle);
+    Mlp::forward(cpu, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
+    if constexpr (Config::norm_output) Norm::forward(cpu, w.norm, eps, s.state, s.out);
+  }
+
+  /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
+  /// ids [R]; sequences of `length` tokens each.
+  template <class T, class Visible>
+  static void forward(const Cpu& cpu, const Weights<const T>& w, Vector<const index_t> ids, index_t length,
+                      const Rows<const T, aux_width>& aux, const Visible& visible, const Activations<T>& acts) {
+    const AttentionSpan span{ids.extent(0) / length, length, length};
+    project_hidden_states(cpu, w, aux, acts);
+    std::array<TttKeys<const T>, max_steps> keys;
+    for (index_t k = 0; k < acts.count; ++k) {
+      const Step<T>& s = acts.step(k);
+      shift_left(ids, length, k, s.ids);
+      keys[static_cast<std::size_t>(k)] = s.keys();
+      step_forward<T>(cpu, w, s, acts.hidden_in(k), span, std::span(keys).first(static_cast<std::size_t>(k + 1)),
+                      visible);
+    }
+  }
+
+  /// Rows of a step's `out` -> what the head reads: RMS(out), or out itself where the step has normed it already.
+  template <class T, AnyView X, AnyView Y>
+  static void head_input(const Cpu& cpu, const Weights<const T>& w, const X& out, const Y& y) {
+    if constexpr (Config::norm_output) {
+      evaluate(cpu, expr::arg<0>, y, out);
+    } else {
+      Norm::forward(cpu, w.norm, eps, out, y);
+    }
+  }
+
+  /// head_input rows [n, H] -> logits [n, draft vocabulary]
+  template <class T, AnyView X, AnyView Y>
+  static void compute_logits(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& logits) {
+    Head::forward(cpu, w.lm_head, x, logits);
+  }
+
+  // ---- backward -----------------------------------------------------------------------------------------------
+
+  /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H],
+  /// overwritten. scratch: head_scratch_bytes(n).
+  template <class T, AnyView Out, AnyView X, AnyView DY, AnyView DX>
+  static void head_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                            const Out& out, const X& x, const DY& d_logits, const DX& d_out, Arena& scratch) {
+    if constexpr (Config::norm_output) {
+      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_out);
+    } else {
+      Scope scope(scratch);
+      Rows<accumulate_t<T>, hidden> d_x;
+      take_rows(scratch, x.extent(0), d_x);
+      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_x);
+      Norm::backward(cpu, w.norm, d_w.norm, eps, out, d_x, d_out, scratch);
+    }
+  }
+
+  template <class T>
+  static constexpr std::size_t head_scratch_bytes(index_t rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      if constexpr (!Config::norm_output) a.take<accumulate_t<T>>(rows * hidden);
+      a.borrow(Norm::template scratch_bytes<T>(rows));
+    });
+  }
+
+  /// Gradients that live across the steps of backward.
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    std::array<Rows<S, Attention::heads*(Attention::nope + Attention::v_dim)>, max_steps> d_kv;
+    std::array<Rows<S, Attention::rope>, max_steps> d_k_rope;
+    Rows<S, hidden> d_state, d_middle, d_normed;
+    Rows<S, 2 * hidden> d_fused;
+    Rows<S, hidden> d_embeds;
+    typename Attention::template Gradient<T> attention;
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t rows, index_t steps) {
+      Scratch s{};
+      for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
+        take_rows(a, rows, s.d_kv[k]), take_rows(a, rows, s.d_k_rope[k]);
+      }
+      take_rows(a, rows, s.d_state), take_rows(a, rows, s.d_middle), take_rows(a, rows, s.d_normed);
+      take_rows(a, rows, s.d_fused), take_rows(a, rows, s.d_embeds);
+      s.attention = Attention::template Gradient<T>::allocate(a, rows);
+      return s;
+    }
+  };
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows, index_t steps) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Scratch<T>::allocate(a, rows, steps);
+      a.borrow(Norm::template scratch_bytes<T>(rows));
+      a.borrow(AuxNorm::template scratch_bytes<T>(rows));
+      a.borrow(Mlp::template scratch_bytes<T>(rows));
+      a.borrow(Attention::template scratch_bytes<T>(rows));
+      a.borrow(plan_bytes([&](ArenaPlan& b) { Ttt::template Scratch<accumulate_t<T>>::allocate(b, rows, steps); }));
+      if constexpr (Config::fc_norm)
+        a.borrow(aligned(static_cast<std::size_t>(rows * aux_width) * sizeof(accumulate_t<T>)) +
+                 AuxNorm::template scratch_bytes<T>(rows));
+    });
+  }
+
+  /// d_outs[k] [R, H] = d loss / d out of step k, as the head left it; overwritten on the way (it also gathers what the
+  /// next step sends back). Parameter gradients accumulate. d_aux [R, A] is overwritten unless it is empty.
+  template <class T, class Visible>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
+                       const Rows<const T, aux_width>& aux, const Visible& visible, const Activations<T>& acts,
+                       std::span<const Rows<accumulate_t<T>, hidden>> d_outs, const Matrix<accumulate_t<T>>& d_aux,
+                       Arena& scratch) {
+    using S = accumulate_t<T>;
+    Scope scope(scratch);
+    const index_t rows = acts.fc.extent(0);
+    const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
+    const AttentionSpan span{rows / length, length, length};
+    std::array<TttKeys<const T>, max_steps> keys;
+    std::array<TttKeys<S>, max_steps> d_keys;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(acts.count); ++k) {
+      keys[k] = acts.steps[k].keys();
+      d_keys[k] = {g.d_kv[k].matrix(), g.d_k_rope[k].matrix()};
+      evaluate(cpu, expr::as_expression(0.0), d_keys[k].kv);
+      evaluate(cpu, expr::as_expression(0.0), d_keys[k].k_rope);
+    }
+    for (index_t k = acts.count - 1; k >= 0; --k) {
+      const auto n = static_cast<std::size_t>(k);
+      const auto& s = acts.step(k);
+      after_attention_backward(cpu, w, d_w, s, d_outs[n], g, scratch);
+      Ttt::template backward<T>(cpu, span, s.attention.q.matrix(), std::span(keys).first(n + 1), visible,
+                                s.attention.o.matrix(), s.lse.matrix(), g.attention.d_o.matrix(),
+                                g.attention.d_q.matrix(), std::span(d_keys).first(n + 1), scratch);
+      Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
+                                  g.d_k_rope[n], g.d_fused, scratch);
+      inputs_backward(cpu, w, d_w, acts, k, g, scratch);
+      if (k > 0) evaluate(cpu, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
+    }
+    fc_backward(cpu, w, d_w, aux, acts, g.d_middle, d_aux, scratch);
+  }
+
+ private:
+  static void shift_left(Vector<const index_t> ids, index_t length, index_t by, const Vector<index_t>& out) {
+    for (index_t r = 0; r < ids.extent(0); ++r) out(r) = r % length + by < length ? ids(r + by) : 0;
+  }
+
+  /// d_out of a step -> g.d_middle (complete but for hidden_norm's share) and g.attention.d_o, d_gate.
+  template <class T, class D>
+  static void after_attention_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                                       const Step<T>& s, const D& d_out, const Scratch<T>& g, Arena& scratch) {
+    if constexpr (Config::norm_output) {
+      Norm::backward(cpu, w.norm, d_w.norm, eps, s.state, d_out, g.d_state, scratch);
+    } else {
+      evaluate(cpu, expr::arg<0>, g.d_state, d_out);
+    }
+    Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed, scratch);
+    evaluate(cpu, expr::arg<0>, g.d_middle, g.d_state);
+    Norm::backward(cpu, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, g.d_middle,
+                   scratch, Into::accumulate);
+    Attention::output_backward(cpu, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention, scratch);
+  }
+
+  /// g.d_fused -> the embedding, both input norms, and g.d_middle += the hidden state's share.
+  template <class T>
+  static void inputs_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Activations<T>& acts, index_t k, const Scratch<T>& g, Arena& scratch) {
+    const auto& s = acts.step(k);
+    Norm::backward(cpu, w.input_layernorm, d_w.input_layernorm, eps, s.embeds, g.d_fused.template columns<0, hidden>(),
+                   g.d_embeds, scratch);
+    if constexpr (Config::train_embeddings) {
+      embedding_backward<accumulate_t<T>>(cpu, s.ids, Config::pad_token_id, g.d_embeds, d_w.embed_tokens);
+    }
+    Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
+                   g.d_fused.template columns<hidden, hidden>(), g.d_middle, scratch, Into::accumulate);
+  }
+
+  template <class T>
+  static void fc_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                          const Rows<const T, aux_width>& aux, const Activations<T>& acts,
+                          const Rows<accumulate_t<T>, hidden>& d_fc, const Matrix<accumulate_t<T>>& d_aux,
+                          Arena& scratch) {
+    using S = accumulate_t<T>;
+    const bool wanted = d_aux.extent(0) > 0;
+    if constexpr (Config::fc_norm) {
+      Scope scope(scratch);
+      Rows<S, aux_width> d_normed;
+      take_rows(scratch, aux.extent(0), d_normed);
+      Fc::backward(cpu, w.fc, d_w.fc, acts.aux_normed, d_fc, d_normed);
+      for (index_t i = 0; i < num_aux; ++i) {
+        const auto part = [&](const auto& m) { return m.columns(i * aux_size, aux_size); };
+        const auto n = static_cast<std::size_t>(i);
+        AuxNorm::backward(cpu, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux), part(d_normed),
+                          wanted ? part(d_aux) : Matrix<S>(), scratch);
+      }
+    } else {
+      Fc::backward_weight(cpu, d_w.fc, aux, d_fc);
+      if (wanted) Fc::backward_input(cpu, w.fc, d_fc, d_aux);
+    }
+  }
+};
+
+}  // namespace k3spec

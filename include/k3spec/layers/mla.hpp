@@ -1,0 +1,231 @@
+#pragma once
+/// \file
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), without the attention itself: the projections before it
+/// and the gate and projection after it. What lies between differs by draft and is an op of its own.
+/// defines: MLA
+
+#include <type_traits>
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/linear.hpp>
+#include <k3spec/ops/gated_activation.hpp>
+
+namespace k3spec {
+
+namespace detail {
+/// Width of the attention's input: the config's attention_input_size if it has one, else its hidden size.
+template <class Config>
+constexpr index_t attention_input_size() {
+  if constexpr (requires { Config::attention_input_size; }) {
+    return Config::attention_input_size;
+  } else {
+    return Config::hidden_size;
+  }
+}
+}  // namespace detail
+
+/// q = W_qb RMS(W_qa x), or W_q x without q_lora_rank; [c, k_rope] = W_kva x; [k_nope, v] = W_kvb RMS(c);
+/// y = W_o (o ⊙ σ(W_g x)), or W_o o without the output gate. o is the attention's result.
+/// Heads of q and k are [nope ‖ rope]; k_rope is one slice per token that all heads share.
+template <class Config>
+struct MLA {
+  static constexpr index_t input = detail::attention_input_size<Config>();
+  static constexpr index_t hidden = Config::hidden_size;
+  static constexpr index_t heads = Config::num_attention_heads;
+  static constexpr index_t nope = Config::qk_nope_head_dim, rope = Config::qk_rope_head_dim;
+  static constexpr index_t v_dim = Config::v_head_dim, kv_lora = Config::kv_lora_rank;
+  static constexpr index_t qk_dim = nope + rope;
+  static constexpr bool has_q_lora = Config::q_lora_rank.has_value();
+  static constexpr index_t q_lora = Config::q_lora_rank.value_or(1);
+  static constexpr bool has_gate = Config::mla_use_output_gate;
+
+  static_assert(Config::num_key_value_heads == heads,
+                "MLA: num_key_value_heads must equal num_attention_heads; latent attention has no grouped heads");
+  static_assert(heads > 0 && nope > 0 && rope > 0 && v_dim > 0 && kv_lora > 0 && q_lora > 0,
+                "MLA: head counts and head and latent dims must be positive");
+  static_assert(Config::mla_use_nope,
+                "MLA: mla_use_nope = false is not K3: its attention never rotates the rope slice");
+
+  using QA = std::conditional_t<has_q_lora, Linear<input, q_lora>, Absent>;
+  using QNorm = std::conditional_t<has_q_lora, KimiRMSNorm<q_lora>, Absent>;
+  using QB = std::conditional_t<has_q_lora, Linear<q_lora, heads * qk_dim>, Absent>;
+  using Q = std::conditional_t<has_q_lora, Absent, Linear<input, heads * qk_dim>>;
+  using KvA = Linear<input, kv_lora + rope>;
+  using KvNorm = KimiRMSNorm<kv_lora>;
+  using KvB = Linear<kv_lora, heads*(nope + v_dim)>;
+  using G = std::conditional_t<has_gate, Linear<input, heads * v_dim>, Absent>;
+  using O = Linear<heads * v_dim, hidden>;
+
+  template <class T>
+  struct Weights {
+    typename QA::template Weights<T> q_a_proj;
+    typename QNorm::template Weights<T> q_a_layernorm;
+    typename QB::template Weights<T> q_b_proj;
+    typename Q::template Weights<T> q_proj;
+    typename KvA::template Weights<T> kv_a_proj_with_mqa;
+    typename KvNorm::template Weights<T> kv_a_layernorm;
+    typename KvB::template Weights<T> kv_b_proj;
+    typename G::template Weights<T> g_proj;
+    typename O::template Weights<T> o_proj;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    QA::visit(w.q_a_proj, at / "q_a_proj", v);
+    QNorm::visit(w.q_a_layernorm, at / "q_a_layernorm", v);
+    QB::visit(w.q_b_proj, at / "q_b_proj", v);
+    Q::visit(w.q_proj, at / "q_proj", v);
+    KvA::visit(w.kv_a_proj_with_mqa, at / "kv_a_proj_with_mqa", v);
+    KvNorm::visit(w.kv_a_layernorm, at / "kv_a_layernorm", v);
+    KvB::visit(w.kv_b_proj, at / "kv_b_proj", v);
+    G::visit(w.g_proj, at / "g_proj", v);
+    O::visit(w.o_proj, at / "o_proj", v);
+  }
+
+  /// What backward needs of forward, besides x.
+  template <class T>
+  struct Saved {
+    Rows<T, q_lora> q_a, q_latent;       // before and after q_a_layernorm
+    Rows<T, heads * qk_dim> q;           // heads of [nope ‖ rope]
+    Rows<T, kv_lora + rope> kv_a;        // [c ‖ k_rope]
+    Rows<T, kv_lora> kv_latent;          // RMS(c)
+    Rows<T, heads*(nope + v_dim)> kv;    // heads of [k_nope ‖ v]
+    Rows<T, heads * v_dim> o;            // the attention's result, written by its op
+    Rows<T, heads * v_dim> gate, gated;  // W_g x, o ⊙ σ(W_g x)
+
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, index_t rows) {
+      Saved s;
+      if constexpr (has_q_lora) take_rows(a, rows, s.q_a), take_rows(a, rows, s.q_latent);
+      take_rows(a, rows, s.q), take_rows(a, rows, s.kv_a), take_rows(a, rows, s.kv_latent), take_rows(a, rows, s.kv),
+          take_rows(a, rows, s.o);
+      if constexpr (has_gate) take_rows(a, rows, s.gate), take_rows(a, rows, s.gated);
+      return s;
+    }
+
+    /// [rows, kv_lora] and [rows, rope] of kv_a.
+    auto latent() const { return kv_a.template columns<0, kv_lora>(); }
+    auto k_rope() const { return kv_a.template columns<kv_lora, rope>(); }
+    const auto& projected() const {
+      if constexpr (has_gate) return gated;
+      if constexpr (!has_gate) return o;
+    }
+  };
+
+  /// x [rows, input] -> saved.q, kv_a, kv
+  template <class T, AnyView X>
+  static void project(const Cpu& cpu, const Weights<const T>& w, const X& x, const Saved<T>& s) {
+    if constexpr (has_q_lora) {
+      QA::forward(cpu, w.q_a_proj, x, s.q_a);
+      QNorm::forward(cpu, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
+      QB::forward(cpu, w.q_b_proj, s.q_latent, s.q);
+    } else {
+      Q::forward(cpu, w.q_proj, x, s.q);
+    }
+    KvA::forward(cpu, w.kv_a_proj_with_mqa, x, s.kv_a);
+    KvNorm::forward(cpu, w.kv_a_layernorm, Config::mla_norm_eps, s.latent(), s.kv_latent);
+    KvB::forward(cpu, w.kv_b_proj, s.kv_latent, s.kv);
+  }
+
+  /// saved.o [rows, heads·v] and x -> y [rows, hidden], overwritten or added to before the one rounding
+  template <class T, AnyView X, AnyView Y>
+  static void output(const Cpu& cpu, const Weights<const T>& w, const X& x, const Saved<T>& s, const Y& y,
+                     Into into = Into::overwrite) {
+    if constexpr (has_gate) {
+      G::forward(cpu, w.g_proj, x, s.gate);
+      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.gate);
+    }
+    O::forward(cpu, w.o_proj, s.projected(), y, into);
+  }
+
+  /// Gradients between the stages of backward.
+  template <class T>
+  struct Gradient {
+    using S = accumulate_t<T>;
+    Rows<S, heads * v_dim> d_o, d_gate;
+    Rows<S, heads * qk_dim> d_q;
+
+    template <Allocator A>
+    static constexpr Gradient allocate(A& a, index_t rows) {
+      Gradient g;
+      take_rows(a, rows, g.d_o), take_rows(a, rows, g.d_q);
+      if constexpr (has_gate) take_rows(a, rows, g.d_gate);
+      return g;
+    }
+  };
+
+  /// d_y [rows, hidden] -> g.d_o, g.d_gate
+  template <class T, AnyView DY>
+  static void output_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Saved<T>& s, const DY& d_y, const Gradient<T>& g, Arena& scratch) {
+    using S = accumulate_t<T>;
+    O::backward_weight(cpu, d_w.o_proj, s.projected(), d_y);
+    if constexpr (has_gate) {
+      Scope scope(scratch);
+      Rows<S, heads * v_dim> d_gated;
+      take_rows(scratch, d_y.extent(0), d_gated);
+      O::backward_input(cpu, w.o_proj, d_y, d_gated);
+      differentiate(cpu, output_gate_formula(), d_gated, gradients(overwrite(g.d_o), overwrite(g.d_gate)), scratch, s.o,
+                    s.gate);
+    } else {
+      O::backward_input(cpu, w.o_proj, d_y, g.d_o);
+    }
+  }
+
+  /// g.d_q, g.d_gate, d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope] -> d_x [rows, input], overwritten
+  template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
+  static void project_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                               const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
+                               const DKR& d_k_rope, const DX& d_x, Arena& scratch) {
+    using S = accumulate_t<T>;
+    Scope scope(scratch);
+    Rows<S, kv_lora> d_latent;
+    Rows<S, kv_lora + rope> d_kv_a;
+    take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_kv_a);
+    KvB::backward(cpu, w.kv_b_proj, d_w.kv_b_proj, s.kv_latent, d_kv, d_latent);
+    KvNorm::backward(cpu, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, s.latent(), d_latent,
+                     d_kv_a.template columns<0, kv_lora>(), scratch);
+    evaluate(cpu, expr::arg<0>, d_kv_a.template columns<kv_lora, rope>(), d_k_rope);
+    KvA::backward(cpu, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x);
+    query_backward(cpu, w, d_w, x, s, g, d_x, scratch);
+    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, Into::accumulate);
+  }
+
+  /// Bytes of scratch that either stage of backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    using S = accumulate_t<T>;
+    return plan_bytes([&](ArenaPlan& a) {
+      const auto take_row = [&](index_t n) { a.take<S>(rows * n); };
+      const std::size_t start = a.used();
+      if constexpr (has_gate) take_row(heads * v_dim);
+      a.release(start);
+      take_row(kv_lora), take_row(kv_lora + rope);
+      a.borrow(KvNorm::template scratch_bytes<T>(rows));
+      if constexpr (has_q_lora) {
+        take_row(q_lora), take_row(q_lora);
+        a.borrow(QNorm::template scratch_bytes<T>(rows));
+      }
+    });
+  }
+
+ private:
+  template <class T, AnyView X, AnyView DX>
+  static void query_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+                             const Saved<T>& s, const Gradient<T>& g, const DX& d_x, Arena& scratch) {
+    using S = accumulate_t<T>;
+    if constexpr (has_q_lora) {
+      Scope scope(scratch);
+      Rows<S, q_lora> d_latent, d_q_a;
+      take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_q_a);
+      QB::backward(cpu, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
+      QNorm::backward(cpu, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a, scratch);
+      QA::backward(cpu, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, Into::accumulate);
+    } else {
+      Q::backward(cpu, w.q_proj, d_w.q_proj, x, g.d_q, d_x, Into::accumulate);
+    }
+  }
+};
+
+}  // namespace k3spec

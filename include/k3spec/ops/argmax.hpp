@@ -1,0 +1,26 @@
+#pragma once
+/// \file
+/// y[r] = the first column that holds row r's largest value. x [rows, n], n > 0; NaN never wins.
+/// defines: argmax_row, argmax
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+
+namespace k3spec {
+
+template <class T>
+index_t argmax_row(const T* x, index_t n) {
+  index_t best = 0;
+  for (index_t j = 1; j < n; ++j) {
+    if (x[j] > x[best] || (x[best] != x[best] && x[j] == x[j])) best = j;
+  }
+  return best;
+}
+
+template <AnyView X>
+void argmax(const Cpu& cpu, const X& x, Vector<index_t> y) {
+  cpu::for_pieces(cpu, x.extent(0), x.row_size(), false, [&](index_t begin, index_t end, index_t, index_t) {
+    for (index_t r = begin; r < end; ++r) y(r) = argmax_row(x.row(r), x.row_size());
+  });
+}
+
+}  // namespace k3spec

@@ -1,0 +1,100 @@
+#pragma once
+// One EAGLE-3 reference case: outputs, every gradient, counters exactly.
+#include <doctest/doctest.h>
+
+#include <k3spec/train/ttt_objective.hpp>
+#include <tests/support/case_configs.hpp>
+#include <tests/support/reference_case.hpp>
+
+namespace k3spec::test {
+
+template <class Config, class T>
+struct Eagle3Case {
+  using Draft = Eagle3Draft<Config>;
+  using S = accumulate_t<T>;
+  static constexpr double tolerance = parity_tolerance<T>;
+
+  ReferenceCase ref;
+  std::vector<index_t> ids = ref.template values<index_t>("input.input_ids");
+  std::vector<index_t> selected = ref.template values<index_t>("input.selected_token_ids");
+  std::vector<std::uint8_t> attention_mask = ref.template values<std::uint8_t>("input.attention_mask");
+  std::vector<std::uint8_t> loss_mask = ref.template values<std::uint8_t>("input.loss_mask");
+  std::vector<std::uint8_t> t2d = ref.template values<std::uint8_t>("input.t2d");
+  std::vector<T> aux = ref.template values<T>("input.aux_hidden_states");
+  std::vector<T> target_logits = ref.template values<T>("input.target_logits");
+  index_t rows = static_cast<index_t>(ids.size()), length = ref.shape("input.input_ids")[1];
+  std::vector<index_t> top = std::vector<index_t>(ids.size());
+  std::vector<S> d_aux = std::vector<S>(aux.size(), S(NAN));
+  Parameters<Draft, T> parameters;
+  Gradients<Draft, T> gradients;
+
+  explicit Eagle3Case(const std::string& name) : ref(ReferenceCase::load(Config::folder + name)) {
+    auto w = parameters.mutable_weights();
+    ref.template fill<Draft>(w);
+    argmax(Cpu{}, Matrix<const T>(target_logits.data(), rows, Draft::vocabulary), Vector<index_t>(top.data(), rows));
+  }
+
+  TttBatch<T, Draft::aux_width> batch() const {
+    return {length,
+            Vector<const index_t>(ids.data(), rows),
+            Vector<const std::uint8_t>(attention_mask.data(), rows),
+            Vector<const std::uint8_t>(loss_mask.data(), rows),
+            Rows<const T, Draft::aux_width>(aux.data(), rows),
+            Vector<const index_t>(top.data(), rows),
+            Vector<const std::uint8_t>(t2d.data(), Draft::vocabulary)};
+  }
+  LogitsTeacher<T> teacher() const {
+    return {Matrix<const T>(target_logits.data(), rows, Draft::vocabulary),
+            Vector<const index_t>(selected.data(), Draft::draft_vocabulary)};
+  }
+
+  void run() {
+    const index_t steps = ref.config()["ttt_steps"];
+    TttObjective<Draft, T> objective(rows, steps);
+    auto d_w = gradients.weights();
+    const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, batch(), teacher(),
+                                                   Matrix<S>(d_aux.data(), rows, Draft::aux_width));
+    compare_counters(r, steps);
+    compare_logits(objective, steps);
+    compare_teacher();
+    ref.template compare_gradients<Draft>(d_w, tolerance);
+    ref.compare("grad.input.aux_hidden_states", d_aux.data(), static_cast<index_t>(d_aux.size()), tolerance);
+    ref.finish();
+  }
+
+  void compare_counters(const TttResult& r, index_t steps) {
+    ref.compare("output.loss", r.loss, tolerance);
+    ref.compare("output.step_losses", r.step_losses.data(), steps, tolerance);
+    ref.compare("output.correct", static_cast<double>(r.correct), 0);
+    ref.compare("output.valid", static_cast<double>(r.valid), 0);
+    ref.compare("output.step_prefix_hits", r.step_prefix_hits.data(), steps, 0);
+    ref.compare("output.step_valid", r.step_valid.data(), steps, 0);
+    ref.compare("output.accept_length", r.simulated_accept_length(steps), 1e-15);
+  }
+
+  void compare_logits(const TttObjective<Draft, T>& objective, index_t steps) {
+    const index_t n = rows * Draft::draft_vocabulary;
+    std::vector<T> x(static_cast<std::size_t>(rows * Draft::hidden)), logits(static_cast<std::size_t>(n));
+    const Rows<T, Draft::hidden> xv(x.data(), rows);
+    for (index_t k = 0; k < steps; ++k) {
+      Draft::head_input(Cpu{}, parameters.weights(), objective.out(k), xv);
+      Draft::compute_logits(Cpu{}, parameters.weights(), xv, Rows<T, Draft::draft_vocabulary>(logits.data(), rows));
+      ref.compare("output.logits." + std::to_string(k), logits.data(), n, tolerance);
+    }
+  }
+
+  void compare_teacher() {
+    std::vector<S> p(static_cast<std::size_t>(rows * Draft::draft_vocabulary));
+    const Matrix<S> pv(p.data(), rows, Draft::draft_vocabulary);
+    teacher().selected_logits(Cpu{}, 0, pv);
+    evaluate(Cpu{}, softmax_formula(), pv, pv);
+    ref.compare("output.target_probs", p.data(), static_cast<index_t>(p.size()), tolerance);
+    std::vector<double> supervised;
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      supervised.push_back(loss_mask[r] != 0 && t2d[static_cast<std::size_t>(top[r])] != 0 ? 1 : 0);
+    }
+    ref.compare("output.position_mask", supervised, 0);
+  }
+};
+
+}  // namespace k3spec::test

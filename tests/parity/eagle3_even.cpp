@@ -1,0 +1,30 @@
+// The EAGLE-3 reference cases in even sizes.
+#include <tests/parity/eagle3.hpp>
+
+using namespace k3spec;
+using test::EvenCases;
+
+namespace {
+
+struct NoQLora : EvenCases {
+  static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
+};
+struct NoGate : EvenCases {
+  static constexpr bool mla_use_output_gate = false;
+};
+struct V31 : EvenCases {
+  static constexpr bool fc_norm = true, norm_output = true;
+};
+struct FullVocabulary : EvenCases {
+  static constexpr index_t draft_vocab_size = 64;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("reference: eagle3_k3, even sizes", T, float, double) {
+  test::Eagle3Case<EvenCases, T>("eagle3_k3").run();
+  test::Eagle3Case<NoQLora, T>("eagle3_k3_no_q_lora").run();
+  test::Eagle3Case<NoGate, T>("eagle3_k3_no_gate").run();
+  test::Eagle3Case<V31, T>("eagle3_k3_v3_1").run();
+  test::Eagle3Case<FullVocabulary, T>("eagle3_k3_full_vocab").run();
+}

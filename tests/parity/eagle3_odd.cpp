@@ -1,0 +1,30 @@
+// The EAGLE-3 reference cases in odd sizes.
+#include <tests/parity/eagle3.hpp>
+
+using namespace k3spec;
+using test::OddCases;
+
+namespace {
+
+struct NoQLora : OddCases {
+  static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
+};
+struct NoGate : OddCases {
+  static constexpr bool mla_use_output_gate = false;
+};
+struct V31 : OddCases {
+  static constexpr bool fc_norm = true, norm_output = true;
+};
+struct FullVocabulary : OddCases {
+  static constexpr index_t draft_vocab_size = 51;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("reference: eagle3_k3, odd sizes", T, float, double) {
+  test::Eagle3Case<OddCases, T>("eagle3_k3").run();
+  test::Eagle3Case<NoQLora, T>("eagle3_k3_no_q_lora").run();
+  test::Eagle3Case<NoGate, T>("eagle3_k3_no_gate").run();
+  test::Eagle3Case<V31, T>("eagle3_k3_v3_1").run();
+  test::Eagle3Case<FullVocabulary, T>("eagle3_k3_full_vocab").run();
+}

@@ -1,0 +1,44 @@
+#pragma once
+/// \file
+/// The reference cases' sizes as config types: an even set and an odd one.
+/// defines: test::EvenCases, test::OddCases
+
+#include <k3spec/config/kimi_k3.hpp>
+
+namespace k3spec::test {
+
+/// tests/data/cases
+struct EvenCases : configs::KimiK3 {
+  static constexpr const char* folder = "cases/";
+  static constexpr index_t vocab_size = 64;
+  static constexpr index_t hidden_size = 32, target_hidden_size = 32;
+  static constexpr index_t intermediate_size = 48;
+  static constexpr std::optional<index_t> pad_token_id = 0;
+  static constexpr index_t num_attention_heads = 4, num_key_value_heads = 4;
+  static constexpr std::optional<index_t> q_lora_rank = 16;
+  static constexpr index_t kv_lora_rank = 8;
+  static constexpr index_t qk_nope_head_dim = 8, qk_rope_head_dim = 4, v_head_dim = 6;
+  static constexpr index_t draft_vocab_size = 40;
+  static constexpr bool train_embeddings = true;
+};
+
+/// tests/data/cases_odd
+struct OddCases : configs::KimiK3 {
+  static constexpr const char* folder = "cases_odd/";
+  static constexpr index_t vocab_size = 51;
+  static constexpr index_t hidden_size = 27, target_hidden_size = 27;
+  static constexpr index_t intermediate_size = 35;
+  static constexpr std::optional<index_t> pad_token_id = 0;
+  static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
+  static constexpr std::optional<index_t> q_lora_rank = 11;
+  static constexpr index_t kv_lora_rank = 7;
+  static constexpr index_t qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 9;
+  static constexpr index_t draft_vocab_size = 40;
+  static constexpr bool train_embeddings = true;
+};
+
+/// The tolerance that a type's parity is held to.
+template <class T>
+inline constexpr double parity_tolerance = std::is_same_v<T, double> ? 1e-10 : 2e-5;
+
+}  // namespace k3spec::test
