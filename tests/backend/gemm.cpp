@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/rng.hpp>
 
 #include "tests/backend/allocations.hpp"
@@ -194,4 +195,44 @@ TEST_CASE("once warm, a product allocates nothing; inside a parallel loop it run
     gemm(Cpu{2}, a.view().rows(25 * i, 25), Op::plain, b.view(), Op::transposed, e.view().rows(25 * i, 25));
   });
   CHECK(same_bits(d.memory, e.memory));
+}
+
+namespace {
+
+template <class TA, class T, class TC>
+bool packed_equals_plain(Shape s, Into into, int threads) {
+  const Stored<TA> a(s.m, s.k, 3, 1);
+  const Stored<T> w(s.n, s.k, 2, 2);
+  Stored<TC> found(s.m, s.n, 1, 3);
+  Stored<TC> wanted = found;
+  const PackedWeights<T> packed(w.view());
+  gemm(Cpu{threads}, a.view(), packed, found.view(), into);
+  gemm(Cpu{1}, a.view(), Op::plain, w.view(), Op::transposed, wanted.view(), into);
+  return same_bits(found.memory, wanted.memory);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("packed weights give the same bits", T, Types<float, float, float>, Types<double, double, double>,
+                   Types<bfloat16, bfloat16, bfloat16>, Types<float, bfloat16, float>) {
+  const auto equal = packed_equals_plain<typename T::TA, typename T::TB, typename T::TC>;
+  for (const Shape& s : shapes) {
+    CHECK(equal(s, Into::overwrite, 1));
+    CHECK(equal(s, Into::accumulate, 2));
+  }
+  for (index_t m = 1; m <= 9; ++m) CHECK(equal({m, 531, 270}, Into::overwrite, 2));
+  CHECK(equal({300, 531, 270}, Into::accumulate, 2));
+}
+
+TEST_CASE("packed weights say what they hold, and refuse what does not fit") {
+  constexpr index_t w = Packet<float>::width;
+  static_assert(PackedWeights<float>::bytes(w + 1, 10) == 2 * w * 10 * 4);
+  static_assert(PackedWeights<bfloat16>::bytes(w, 10) == w * 10 * 2);
+  const Stored<float> weights(5, 7, 0, 1), x(3, 6, 0, 2), x7(3, 7, 0, 2);
+  Stored<float> y(3, 5, 0, 3), y4(3, 4, 0, 3);
+  const PackedWeights<float> packed(weights.view());
+  CHECK(packed.bytes() == PackedWeights<float>::bytes(5, 7));
+  CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x.view(), packed, y.view()), "gemm: columns of A: found 6, wanted 7", Error);
+  CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x7.view(), packed, y4.view()), "gemm: packed weights' outputs: found 5, wanted 4",
+                       Error);
 }

@@ -265,7 +265,7 @@ class Product {
       const index_t j = panels().begin(q), width = panels().width(q), columns = std::min(width, n - j);
       const index_t offset = j - panels().begin(block.begin);
       PanelView<S> y{memory.b + offset * kc, width};
-      if constexpr (B::template ready<S>) y = b.stream(panels(), q, k0, kc, nullptr);
+      if constexpr (B::template ready<S>) y = b.pack(panels(), q, k0, kc, memory.b);
       if constexpr (!narrow) {
         if (columns == width) {
           tiles(rows.size(), kc, x, y, width, at(i, j), c_stride, fresh(k0));

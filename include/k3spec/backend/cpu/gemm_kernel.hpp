@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 
 #include <k3spec/backend/cpu/packet.hpp>
@@ -17,13 +16,6 @@ namespace k3spec::detail {
 /// registers (12 + 2 + 1 of 16, or 24 + 3 + 1 of 32).
 inline constexpr index_t tile_rows = packet_registers >= 32 ? 8 : 6;
 inline constexpr index_t tile_vectors = packet_registers >= 32 ? 3 : 2;
-
-/// Calls f(0), f(1), … f(N - 1) with constants, so that registers can be indexed.
-template <std::size_t N, class F>
-inline void unroll(F&& f) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<std::size_t, I>{}), ...); }
-  (std::make_index_sequence<N>{});
-}
 
 /// The i-th of `parts` nearly equal pieces of [0, total) begins here.
 constexpr index_t part(index_t total, index_t parts, index_t i) { return total * i / parts; }

@@ -47,20 +47,38 @@ void pack_plain(const T* from, index_t stride, index_t rows, index_t columns, S*
   }
 }
 
+/// to [width, width] = from [width, width] transposed.
+template <class S, class T>
+void transpose_square(const T* from, index_t stride, S* to, index_t to_stride) {
+  constexpr auto w = static_cast<std::size_t>(Packet<S>::width);
+  std::array<Packet<S>, w> square;
+  unroll<w>([&](auto i) { square[i] = load_as<S>(from + static_cast<index_t>(i()) * stride, Packet<S>::width); });
+  transpose(square);
+  unroll<w>([&](auto i) { square[i].store(to + static_cast<index_t>(i()) * to_stride); });
+}
+
+/// The same where only the first `rows` by `columns` elements are there; to [columns, width], 0 past the rows.
+template <class S, class T>
+void transpose_edge(const T* from, index_t stride, index_t rows, index_t columns, S* to, index_t to_stride) {
+  for (index_t j = 0; j < columns; ++j) {
+    for (index_t i = 0; i < Packet<S>::width; ++i) {
+      to[j * to_stride + i] = i < rows ? static_cast<S>(from[i * stride + j]) : S{0};
+    }
+  }
+}
+
 /// to [columns, rows rounded up to packets] = from [rows, columns] transposed, the rest 0.
 template <class S, class T>
 void pack_transposed(const T* from, index_t stride, index_t rows, index_t columns, S* to, index_t to_stride) {
   constexpr index_t w = Packet<S>::width;
   for (index_t r = 0; r < rows; r += w) {
     for (index_t c = 0; c < columns; c += w) {
-      std::array<Packet<S>, static_cast<std::size_t>(w)> square;
-      for (index_t i = 0; i < w; ++i) {
-        square[static_cast<std::size_t>(i)] =
-            r + i < rows ? load_as<S>(from + (r + i) * stride + c, columns - c) : Packet<S>(S{0});
-      }
-      transpose(square);
-      for (index_t i = 0; i < std::min(w, columns - c); ++i) {
-        square[static_cast<std::size_t>(i)].store(to + (c + i) * to_stride + r);
+      const T* in = from + r * stride + c;
+      S* out = to + c * to_stride + r;
+      if (rows - r >= w && columns - c >= w) {
+        transpose_square(in, stride, out, to_stride);
+      } else {
+        transpose_edge(in, stride, std::min(w, rows - r), std::min(w, columns - c), out, to_stride);
       }
     }
   }

@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 // g++ 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -30,6 +32,12 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/scalar_math.hpp>
+
+// An intrinsic type as a template argument loses attributes that play no part here.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#endif
 
 namespace k3spec {
 
@@ -62,9 +70,15 @@ struct Packet {
   /// `width` elements, of any alignment.
   static Packet load(const S* p) { return wrap(detail::vec::ploadu<Register>(p)); }
   static Packet load(const bfloat16* p) requires std::same_as<S, float> {
-    std::array<std::uint32_t, static_cast<std::size_t>(width)> bits;
-    for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = std::uint32_t{p[i].bits} << 16U;
-    return Packet(std::bit_cast<Lanes>(bits));
+    using Halves = typename detail::vec::packet_traits<Eigen::bfloat16>::type;
+    if constexpr (width > 1 && detail::vec::unpacket_traits<Halves>::size == width) {
+      const auto* halves = reinterpret_cast<const Eigen::bfloat16*>(p);
+      return wrap(detail::vec::pcast<Halves, Register>(detail::vec::ploadu<Halves>(halves)));
+    } else {
+      std::array<std::uint32_t, static_cast<std::size_t>(width)> bits;
+      for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = std::uint32_t{p[i].bits} << 16U;
+      return Packet(std::bit_cast<Lanes>(bits));
+    }
   }
 
   /// The first n < width elements, 0 in the other lanes; nothing past them is read.
@@ -77,8 +91,21 @@ struct Packet {
 
   void store(S* p) const { detail::vec::pstoreu(p, r); }
   void store(bfloat16* p) const requires std::same_as<S, float> {
-    const Lanes x = lanes();
-    for (std::size_t i = 0; i < x.size(); ++i) p[i] = bfloat16(x[i]);
+    const auto bits = std::bit_cast<std::array<std::uint32_t, static_cast<std::size_t>(width)>>(rounded().lanes());
+    for (std::size_t i = 0; i < bits.size(); ++i) p[i].bits = static_cast<std::uint16_t>(bits[i] >> 16U);
+  }
+
+  /// Each lane as bfloat16(lane) has it.
+  Packet rounded() const requires std::same_as<S, float> {
+    namespace vec = detail::vec;
+    using Bits = typename vec::unpacket_traits<Register>::integer_packet;
+    const auto bits = [](std::uint32_t value) { return vec::pset1<Bits>(static_cast<std::int32_t>(value)); };
+    const Bits u = vec::preinterpret<Bits>(r);
+    const Bits odd = vec::pand(vec::plogical_shift_right<16>(u), bits(1));
+    const Register number = vec::preinterpret<Register>(vec::padd(u, vec::padd(odd, bits(0x7fff))));
+    const Register quiet = vec::preinterpret<Register>(vec::por(u, bits(0x400000)));
+    const Register upper = vec::preinterpret<Register>(bits(0xffff0000));
+    return wrap(vec::pand(vec::pselect(vec::pcmp_eq(r, r), number, quiet), upper));
   }
 
   /// Writes the first n < width elements and nothing past them.
@@ -116,6 +143,13 @@ struct Mask {
 };
 
 namespace detail {
+/// Calls f(0), f(1), … f(N - 1) with constants, so that what they index stays in registers.
+template <std::size_t N, class F>
+inline void unroll(F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<std::size_t, I>{}), ...); }
+  (std::make_index_sequence<N>{});
+}
+
 /// f on each lane by itself.
 template <class S, class F>
 Packet<S> lanewise(Packet<S> x, F f) {
@@ -244,29 +278,26 @@ S maximum(Packet<S> x) {
 
 /// The nearest value that T can store, ties to even.
 template <Element T, std::floating_point S>
+  requires(std::same_as<T, S> || (std::same_as<T, bfloat16> && std::same_as<S, float>))
 Packet<S> round_to(Packet<S> x) {
   if constexpr (std::same_as<T, S>) {
     return x;
   } else {
-    return detail::lanewise(x, [](S lane) { return round_to<T>(lane); });
+    return x.rounded();
   }
 }
 
-// An intrinsic type as a template argument loses attributes that play no part here.
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes"
-#endif
 /// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
 template <std::floating_point S>
 void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
   detail::vec::PacketBlock<typename Packet<S>::Register, static_cast<int>(Packet<S>::width)> block;
-  for (std::size_t i = 0; i < rows.size(); ++i) block.packet[i] = rows[i].r;
+  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { block.packet[i] = rows[i].r; });
   detail::vec::ptranspose(block);
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].r = block.packet[i];
+  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { rows[i].r = block.packet[i]; });
 }
+
+}  // namespace k3spec
+
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
-
-}  // namespace k3spec

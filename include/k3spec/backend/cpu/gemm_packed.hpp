@@ -1,0 +1,108 @@
+#pragma once
+/// \file
+/// Frozen weights in the order in which the matrix product reads them.
+/// defines: PackedWeights, gemm of packed weights
+
+#include <concepts>
+#include <string>
+
+#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/core/buffer.hpp>
+
+namespace k3spec {
+
+/// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again. N is rounded up to
+/// whole packets. Worth it for weights that do not change; most of all when x has few rows.
+template <Element T>
+class PackedWeights {
+ public:
+  using S = accumulate_t<T>;
+
+  PackedWeights() = default;
+
+  /// \param w  W [N,K]
+  template <class U, index_t... E>
+    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
+  explicit PackedWeights(const View<U, E...>& w)
+      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(padded(outputs_) * inputs_) {
+    const detail::Panels<S> panels(outputs_);
+    for (index_t q = 0; q < panels.count; ++q) fill(w, panels.begin(q), panels.width(q));
+  }
+
+  /// What an object for W [N,K] will hold.
+  static constexpr index_t bytes(index_t outputs, index_t inputs) {
+    return padded(outputs) * inputs * static_cast<index_t>(sizeof(T));
+  }
+
+  index_t outputs() const { return outputs_; }
+  index_t inputs() const { return inputs_; }
+  index_t bytes() const { return bytes(outputs_, inputs_); }
+  /// Panel after panel (detail::Panels), each row-major [K, panel width].
+  const T* data() const { return memory_.data(); }
+
+ private:
+  static constexpr index_t padded(index_t n) { return detail::ceil_div(n, Packet<S>::width) * Packet<S>::width; }
+
+  template <class W>
+  void fill(const W& w, index_t begin, index_t width) {
+    T* to = memory_.data() + begin * inputs_;
+    for (index_t j = 0; j < std::min(width, outputs_ - begin); ++j) {
+      const T* row = w.row(begin + j);
+      for (index_t k = 0; k < inputs_; ++k) to[k * width + j] = row[k];
+    }
+  }
+
+  index_t outputs_ = 0, inputs_ = 0;
+  Buffer<T> memory_;
+};
+
+namespace detail {
+/// B as PackedWeights keep it.
+template <class T>
+struct PackedB {
+  const T* data;
+  index_t depth;
+
+  template <class S>
+  static constexpr bool ready = std::same_as<T, S>;
+
+  template <class S>
+  PanelView<S> pack(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
+    const index_t width = panels.width(q);
+    const T* from = data + panels.begin(q) * depth + k * width;
+    if constexpr (ready<S>) {
+      return {from, width};
+    } else {
+      pack_plain(from, width, kc, width, to, width);
+      return {to, width};
+    }
+  }
+
+  template <class S>
+  PanelView<S> stream(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
+    return pack(panels, q, k, kc, to);
+  }
+};
+}  // namespace detail
+
+/// C [M,N] (= or +=) A [M,K] · Wᵀ, the same bits as from the unpacked weights.
+/// \throws Error when the shapes do not fit together
+template <class TA, index_t... EA, class T, class TC, index_t... EC>
+  requires(sizeof...(EA) == 2 && sizeof...(EC) == 2 && std::same_as<accumulate_t<TC>, accumulate_t<T>>)
+void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PackedWeights<T>& w, const View<TC, EC...>& c,
+          Into into = Into::overwrite) {
+  detail::require_extent("gemm: rows of A", a.extent(0), c.extent(0));
+  detail::require_extent("gemm: columns of A", a.extent(1), w.inputs());
+  detail::require_extent("gemm: packed weights' outputs", w.outputs(), c.extent(1));
+  const detail::Product<std::remove_cv_t<TA>, detail::PackedB<T>, TC> product{{a.data(), a.row_stride(), false},
+                                                                              {w.data(), w.inputs()},
+                                                                              c.data(),
+                                                                              c.row_stride(),
+                                                                              c.extent(0),
+                                                                              c.extent(1),
+                                                                              w.inputs(),
+                                                                              into == Into::accumulate};
+  product.run(cpu);
+}
+
+}  // namespace k3spec
