@@ -32,6 +32,9 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/gemm_blocked.hpp>
+#include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/gemm_pack.hpp>
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
@@ -54,6 +57,11 @@
 // losses: row formulas that compare a draft with its teacher
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
+// drafts: the models that draft, their vocabulary and files
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
+
 // io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint.hpp>
@@ -67,11 +75,6 @@
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
-
-// drafts: the models that draft, their vocabulary and files
-#include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
-#include <k3spec/drafts/eagle3_draft.hpp>
 
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
