@@ -54,6 +54,10 @@ struct GatedMLP {
       const auto take = [&] { return Rows<T, Inner>(a.template take<T>(rows * Inner), rows); };
       return {take(), take(), take()};
     }
+    /// Rows [begin, begin + n) of everything.
+    Saved rows(index_t begin, index_t n) const {
+      return {gate.rows(begin, n), up.rows(begin, n), product.rows(begin, n)};
+    }
   };
 
   /// x [rows, Hidden] -> y [rows, Hidden], overwritten or added to (before the one rounding).

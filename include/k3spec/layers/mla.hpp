@@ -104,6 +104,16 @@ struct MLA {
       return s;
     }
 
+    /// Rows [begin, begin + n) of everything.
+    Saved rows(index_t begin, index_t n) const {
+      Saved s;
+      if constexpr (has_q_lora) s.q_a = q_a.rows(begin, n), s.q_latent = q_latent.rows(begin, n);
+      s.q = q.rows(begin, n), s.kv_a = kv_a.rows(begin, n), s.kv_latent = kv_latent.rows(begin, n);
+      s.kv = kv.rows(begin, n), s.o = o.rows(begin, n);
+      if constexpr (has_gate) s.gate = gate.rows(begin, n), s.gated = gated.rows(begin, n);
+      return s;
+    }
+
     /// [rows, kv_lora] and [rows, rope] of kv_a.
     auto latent() const { return kv_a.template columns<0, kv_lora>(); }
     auto k_rope() const { return kv_a.template columns<kv_lora, rope>(); }

@@ -37,8 +37,9 @@ struct TttResult {
   static constexpr std::size_t max_steps = 16;
   double loss = 0;
   std::array<double, max_steps> step_losses{};
-  /// Supervised predictions that are the teacher's choice, over all steps.
-  index_t correct = 0, valid = 0;
+  /// Supervised predictions, and those of them that are the teacher's choice: per step, and over all steps.
+  std::array<index_t, max_steps> step_supervised{}, step_correct{};
+  index_t valid = 0, correct = 0;
   /// Chains of k + 1 right tokens, and chains that could have been.
   std::array<index_t, max_steps> step_prefix_hits{}, step_valid{};
 
@@ -181,7 +182,7 @@ class TttObjective {
     for (index_t r = 0; r < rows_; ++r) {
       buffers_.supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
       for (index_t k = 0; k < steps_ && k <= r % batch.length; ++k) {
-        counts.step_valid[static_cast<std::size_t>(k)] += buffers_.supervised(r);
+        counts.step_supervised[static_cast<std::size_t>(k)] += buffers_.supervised(r);
       }
     }
     return counts;
@@ -225,7 +226,7 @@ class TttObjective {
     argmax(cpu, logits, c.top_q.rows(0, n));
     const auto losses = Vector<S>(buffers_.losses[step].data() + row, n);
     evaluate_rows(cpu, loss_formula(), losses, logits, p);
-    const double weight = step_weight(k) / static_cast<double>(std::max<index_t>(1, counts.step_valid[step]));
+    const double weight = step_weight(k) / static_cast<double>(std::max<index_t>(1, counts.step_supervised[step]));
     for (index_t i = 0; i < n; ++i) {
       // A row of the sequence before: no prediction, and its d_out stays 0.
       const bool counted = (teacher_row + i) % batch.length >= k && buffers_.supervised(teacher_row + i) != 0;
@@ -247,10 +248,12 @@ class TttObjective {
       double sum = 0;
       for (index_t r = 0; r < rows_; ++r) {
         sum += static_cast<double>(buffers_.losses[step](r));
-        result.correct += buffers_.right[step](r);
+        result.step_correct[step] += buffers_.right[step](r);
       }
-      result.valid += counts.step_valid[step];
-      result.step_losses[step] = sum / static_cast<double>(std::max<index_t>(1, counts.step_valid[step]));
+      result.step_supervised[step] = counts.step_supervised[step];
+      result.correct += result.step_correct[step];
+      result.valid += result.step_supervised[step];
+      result.step_losses[step] = sum / static_cast<double>(std::max<index_t>(1, counts.step_supervised[step]));
       result.loss += step_weight(k) * result.step_losses[step];
     }
     for (index_t r = 0; r < rows_; ++r) count_chains(batch, r, result);
