@@ -2,9 +2,9 @@
 // One EAGLE-3 reference case: outputs, every gradient, counters exactly.
 #include <doctest/doctest.h>
 
-#include <k3spec/train/ttt_objective.hpp>
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
+#include <k3spec/train/ttt_objective.hpp>
 
 namespace k3spec::test {
 

@@ -1,10 +1,10 @@
 // The layers' reference cases: outputs and every gradient, in double and float, in even and odd sizes.
 #include <doctest/doctest.h>
 
-#include <k3spec/layers/gated_mlp.hpp>
-#include <k3spec/layers/kimi_rms_norm.hpp>
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/layers/kimi_rms_norm.hpp>
 
 using namespace k3spec;
 
@@ -46,8 +46,9 @@ void activation(const std::string& name, const Formula& formula) {
   std::vector<T> y(gate.size()), d_gate(gate.size()), d_up(gate.size());
   Arena scratch;
   evaluate(Cpu{2}, formula, rows_of(y, 40), rows_of(gate, 40), rows_of(up, 40));
-  differentiate(Cpu{2}, formula, rows_of(d_y, 40), gradients(overwrite(rows_of(d_gate, 40)), overwrite(rows_of(d_up, 40))),
-                scratch, rows_of(gate, 40), rows_of(up, 40));
+  differentiate(Cpu{2}, formula, rows_of(d_y, 40),
+                gradients(overwrite(rows_of(d_gate, 40)), overwrite(rows_of(d_up, 40))), scratch, rows_of(gate, 40),
+                rows_of(up, 40));
   const auto n = static_cast<index_t>(y.size());
   ref.compare("output.y", y.data(), n, tolerance<T>);
   ref.compare("grad.input.gate", d_gate.data(), n, tolerance<T>);

@@ -107,8 +107,8 @@ struct Eagle3Draft {
 
     /// Rows [begin, begin + n) of everything.
     Step rows(index_t begin, index_t n) const {
-      return {ids.rows(begin, n),    embeds.rows(begin, n), fused.rows(begin, n),  attention.rows(begin, n),
-              lse.rows(begin, n),    middle.rows(begin, n), normed.rows(begin, n), mlp.rows(begin, n),
+      return {ids.rows(begin, n),   embeds.rows(begin, n), fused.rows(begin, n),  attention.rows(begin, n),
+              lse.rows(begin, n),   middle.rows(begin, n), normed.rows(begin, n), mlp.rows(begin, n),
               state.rows(begin, n), out.rows(begin, n)};
     }
 
