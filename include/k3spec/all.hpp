@@ -30,6 +30,7 @@
 // backend: loops, vector registers, matrix products and the evaluation of formulas on a device
 #include <k3spec/backend/cpu/cpu_check.hpp>
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
@@ -42,9 +43,14 @@
 
 // ops: functions of tensors, forward beside backward
 #include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/kda.hpp>
+#include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/route.hpp>
+#include <k3spec/ops/short_conv.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 #include <k3spec/ops/visibility.hpp>
 
@@ -61,6 +67,20 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+
+// target: the frozen Kimi K3, forward only: its layers, taps, what it remembers of a text
+#include <k3spec/target/decoder_layer.hpp>
+#include <k3spec/target/dense_mlp.hpp>
+#include <k3spec/target/forward.hpp>
+#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/k3_target.hpp>
+#include <k3spec/target/kda_attention.hpp>
+#include <k3spec/target/latent_moe.hpp>
+#include <k3spec/target/layout.hpp>
+#include <k3spec/target/load.hpp>
+#include <k3spec/target/mla_attention.hpp>
+#include <k3spec/target/state.hpp>
+#include <k3spec/target/taps.hpp>
 
 // io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
 #include <k3spec/io/atomic_file.hpp>

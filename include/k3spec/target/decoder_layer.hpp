@@ -1,0 +1,110 @@
+#pragma once
+/// \file
+/// The weights of one layer, and the layer's parts made ready.
+/// defines: DecoderLayer, FrozenDecoderLayer
+
+#include <optional>
+#include <type_traits>
+
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/target/kda_attention.hpp>
+#include <k3spec/target/latent_moe.hpp>
+#include <k3spec/target/mla_attention.hpp>
+
+namespace k3spec {
+
+/// Norm and scoring vector of one attention residual.
+template <index_t Hidden>
+struct ResidualMix {
+  template <class T>
+  struct Weights {
+    typename KimiRMSNorm<Hidden>::template Weights<T> norm;
+    typename Linear<Hidden, 1>::template Weights<T> proj;
+  };
+
+  /// \param norm, proj  the names of the two
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, std::string_view norm, std::string_view proj, V&& v) {
+    KimiRMSNorm<Hidden>::visit(w.norm, at / norm, v);
+    Linear<Hidden, 1>::visit(w.proj, at / proj, v);
+  }
+
+  /// norm.w ⊙ proj.w
+  template <class T>
+  static Buffer<accumulate_t<T>> freeze(const Weights<const T>& w) {
+    using S = accumulate_t<T>;
+    Buffer<S> product(Hidden);
+    for (index_t i = 0; i < Hidden; ++i)
+      product[i] = static_cast<S>(w.norm.weight(i)) * static_cast<S>(w.proj.weight(0, i));
+    return product;
+  }
+};
+
+template <class Config, LayerKind Kind>
+struct DecoderLayer {
+  static constexpr index_t hidden = Config::hidden_size;
+  static constexpr bool is_mla = Kind == LayerKind::mla_dense || Kind == LayerKind::mla_moe;
+  static constexpr bool is_moe = Kind == LayerKind::kda_moe || Kind == LayerKind::mla_moe;
+  static constexpr bool has_residuals = TargetLayout<Config>::has_residuals;
+
+  using Attention = std::conditional_t<is_mla, MlaAttention<Config>, KdaAttention<Config>>;
+  using Mlp = std::conditional_t<is_moe, LatentMoe<Config>, DenseMlp<Config, Config::intermediate_size>>;
+  using Norm = KimiRMSNorm<hidden>;
+  using Mix = ResidualMix<hidden>;
+
+  template <class T>
+  struct Residuals {
+    typename Mix::template Weights<T> self_attention_res, mlp_res;
+  };
+  template <class T>
+  struct NoResiduals {};
+
+  template <class T>
+  struct Weights {
+    std::conditional_t<has_residuals, Residuals<T>, NoResiduals<T>> mix;
+    typename Norm::template Weights<T> input_layernorm, post_attention_layernorm;
+    typename Attention::template Weights<T> self_attn;
+    typename Mlp::template Weights<T> mlp;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    if constexpr (has_residuals) {
+      Mix::visit(w.mix.self_attention_res, at, "self_attention_res_norm", "self_attention_res_proj", v);
+      Mix::visit(w.mix.mlp_res, at, "mlp_res_norm", "mlp_res_proj", v);
+    }
+    Norm::visit(w.input_layernorm, at / "input_layernorm", v);
+    Attention::visit(w.self_attn, at / "self_attn", v);
+    Norm::visit(w.post_attention_layernorm, at / "post_attention_layernorm", v);
+    Mlp::visit(w.mlp, at / (is_moe ? "block_sparse_moe" : "mlp"), v);
+  }
+};
+
+/// One layer made ready. Of the two attentions and the two MLPs, it has the one that its kind says.
+template <class Config, class T>
+struct FrozenDecoderLayer {
+  using S = accumulate_t<T>;
+  Buffer<S> attention_mix, mlp_mix;  ///< [hidden] each, or nothing without attention residuals
+  Vector<const T> input_norm, mlp_norm;
+  std::optional<typename KdaAttention<Config>::template Frozen<T>> kda;
+  std::optional<typename MlaAttention<Config>::template Frozen<T>> mla;
+  std::optional<typename DenseMlp<Config, Config::intermediate_size>::template Frozen<T>> dense;
+  std::optional<typename LatentMoe<Config>::template Frozen<T>> moe;
+
+  template <LayerKind Kind>
+  FrozenDecoderLayer(std::integral_constant<LayerKind, Kind>,
+                     const typename DecoderLayer<Config, Kind>::template Weights<const T>& w)
+      : input_norm(w.input_layernorm.weight), mlp_norm(w.post_attention_layernorm.weight) {
+    using Layer = DecoderLayer<Config, Kind>;
+    if constexpr (Layer::has_residuals) {
+      attention_mix = Layer::Mix::template freeze<T>(w.mix.self_attention_res);
+      mlp_mix = Layer::Mix::template freeze<T>(w.mix.mlp_res);
+    }
+    if constexpr (Layer::is_mla) mla.emplace(w.self_attn);
+    if constexpr (!Layer::is_mla) kda.emplace(w.self_attn);
+    if constexpr (Layer::is_moe) moe.emplace(w.mlp);
+    if constexpr (!Layer::is_moe) dense.emplace(w.mlp);
+  }
+};
+
+}  // namespace k3spec

@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// The target's gated MLP: GatedMLP's formula, gate and up projected together.
+/// defines: DenseMlp
+
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/target/frozen_linear.hpp>
+
+namespace k3spec {
+
+template <class Config, index_t Inner>
+struct DenseMlp {
+  static constexpr index_t hidden = Config::hidden_size, inner = Inner;
+  using Layer = SiTUMLP<hidden, inner, Config>;
+
+  template <class T>
+  using Weights = typename Layer::template Weights<T>;
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Layer::visit(w, at, v);
+  }
+
+  template <class T>
+  struct Frozen {
+    FrozenLinear<T> in, out;
+
+    explicit Frozen(const Weights<const T>& w)
+        : in{w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}, out{w.down_proj.weight.matrix()} {}
+  };
+
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    Matrix<S> in;       ///< [rows, 2 · inner], gate beside up
+    Matrix<T> product;  ///< [rows, inner]
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t rows) {
+      Scratch s;
+      detail::take_matrix(a, s.in, rows, 2 * inner);
+      detail::take_matrix(a, s.product, rows, inner);
+      return s;
+    }
+  };
+
+  /// x, y [rows, hidden]
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, Arena& arena) {
+    Scope scope(arena);
+    const auto s = Scratch<T>::allocate(arena, x.extent(0));
+    w.in.forward(cpu, x, s.in);
+    evaluate(cpu, SiTU<Config>::formula(), s.product, s.in.columns(0, inner), s.in.columns(inner, inner));
+    w.out.forward(cpu, s.product, y, into);
+  }
+};
+
+}  // namespace k3spec

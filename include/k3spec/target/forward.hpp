@@ -1,0 +1,235 @@
+#pragma once
+/// \file
+/// Runs the target on new tokens of every sequence of a batch.
+/// defines: FrozenTarget, TargetOutput
+
+#include <cassert>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/target/k3_target.hpp>
+#include <k3spec/target/taps.hpp>
+
+namespace k3spec {
+
+/// What forward is to write. Rows are [sequence][new token].
+template <class T>
+struct TargetOutput {
+  Matrix<T> last;                  ///< [rows, hidden], post-norm: what compute_logits reads
+  std::span<const Tap> taps = {};  ///< hidden states to write side by side
+  Matrix<T> tapped = {};           ///< [rows, taps · hidden]
+};
+
+/// A target's weights made ready to run. Matrices are laid out anew; the embedding and all vectors are viewed, so the
+/// parameters must live as long as this.
+template <class Config, Element T>
+class FrozenTarget {
+  using Model = K3Target<Config>;
+  using Layout = TargetLayout<Config>;
+  using S = accumulate_t<T>;
+  using Layer = FrozenDecoderLayer<Config, T>;
+  static constexpr index_t hidden = Model::hidden, layers = Model::layers;
+  static constexpr index_t streams = Layout::residual_blocks + 1;
+  static_assert(streams <= max_residual_values, "K3 target: attn_res_block_size is too small for so many layers");
+
+ public:
+  using config = Config;
+  using value_type = T;
+  using State = TargetState<Config, T>;
+
+  explicit FrozenTarget(const typename Model::template Weights<const T>& w)
+      : embedding_(w.embed_tokens), norm_(w.norm), head_{w.lm_head.matrix()} {
+    layers_.reserve(static_cast<std::size_t>(layers));
+    for (index_t i = 0; i < layers; ++i) {
+      Model::with_layer(w, i, [&](auto kind, const auto& layer) { layers_.emplace_back(kind, layer); });
+    }
+    if constexpr (Layout::has_residuals) output_mix_ = Model::Mix::template freeze<T>(w.output_attn_res);
+  }
+
+  /// Bytes of scratch that forward takes for `tokens` new tokens of each of `sequences` sequences.
+  static constexpr std::size_t scratch_bytes(index_t sequences, index_t tokens) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Activations::allocate(a, sequences * tokens);
+      a.template take<SequenceStep>(sequences);
+      a.borrow(layer_bytes(sequences, tokens));
+    });
+  }
+
+  /// Processes ids [sequences, new tokens], each row behind what the state knows of its sequence. No result depends on
+  /// how tokens are cut into calls or on the other rows.
+  /// \throws Error, the state as it was, on ids out of range, sizes that do not fit and a full state
+  void forward(const Cpu& cpu, State& state, const Matrix<const index_t>& ids, const TargetOutput<T>& out,
+               Arena& arena) const {
+    check(state, ids, out);
+    if (ids.size() == 0) return;
+    Scope scope(arena);
+    const Call call{cpu, state, steps(state, ids.extent(1), arena), out, arena};
+    auto a = Activations::allocate(arena, ids.size());
+    embed(ids, a.current());
+    tap(call, {Tap::What::embedding}, a.current());
+    for (index_t i = 0; i < layers; ++i) run_layer(call, i, a);
+    finish(call, a);
+    for (index_t b = 0; b < state.sequences(); ++b) state.finish(b, call.steps[b]);
+  }
+
+  /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
+  template <AnyView X, AnyView Y>
+  void compute_logits(const Cpu& cpu, const X& last, const Y& logits) const {
+    head_.forward(cpu, last, logits);
+  }
+
+ private:
+  struct Call {
+    const Cpu& cpu;
+    State& state;
+    const SequenceStep* steps;
+    const TargetOutput<T>& out;
+    Arena& arena;
+    index_t sequences() const { return state.sequences(); }
+  };
+
+  /// The residual streams, [rows, hidden] each: the starts of the blocks so far, and the current sum.
+  struct Activations {
+    std::array<Matrix<T>, static_cast<std::size_t>(streams)> stream;
+    Matrix<T> mixed, normed;
+    index_t blocks = 0;
+
+    template <Allocator A>
+    static constexpr Activations allocate(A& a, index_t rows) {
+      Activations s;
+      const auto take = [&](Matrix<T>& m) { m = Matrix<T>(a.template take<T>(rows * hidden), rows, hidden); };
+      for (auto& m : s.stream) take(m);
+      take(s.mixed), take(s.normed);
+      return s;
+    }
+    const Matrix<T>& current() const { return stream[static_cast<std::size_t>(blocks)]; }
+    /// All values that a mixture has, the current sum last.
+    std::span<const Matrix<T>> values() const { return std::span(stream.data(), static_cast<std::size_t>(blocks + 1)); }
+  };
+
+  static constexpr std::size_t layer_bytes(index_t sequences, index_t tokens) {
+    const index_t rows = sequences * tokens;
+    std::size_t most = 0;
+    const auto need = [&](bool used, auto&& take) {
+      if (used) most = std::max(most, plan_bytes(take));
+    };
+    const auto any = [&](LayerKind a, LayerKind b) { return Layout::count(a) + Layout::count(b) > 0; };
+    need(any(LayerKind::kda_dense, LayerKind::kda_moe),
+         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, sequences, tokens); });
+    need(any(LayerKind::mla_dense, LayerKind::mla_moe),
+         [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, rows); });
+    need(any(LayerKind::kda_dense, LayerKind::mla_dense),
+         [&](ArenaPlan& a) { DenseMlp<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, rows); });
+    need(any(LayerKind::kda_moe, LayerKind::mla_moe),
+         [&](ArenaPlan& a) { a.borrow(LatentMoe<Config>::template scratch_bytes<T>(rows)); });
+    return most;
+  }
+
+  static void check(const State& state, const Matrix<const index_t>& ids, const TargetOutput<T>& out) {
+    const auto want = [](const char* what, index_t found, index_t wanted) {
+      if (found != wanted) throw Error(std::string("target: ") + what, std::to_string(found), std::to_string(wanted));
+    };
+    want("rows of ids", ids.extent(0), state.sequences());
+    want("rows of last", out.last.extent(0), ids.size());
+    want("columns of last", out.last.extent(1), hidden);
+    if (!out.taps.empty()) {
+      want("rows of tapped", out.tapped.extent(0), ids.size());
+      want("columns of tapped", out.tapped.extent(1), static_cast<index_t>(out.taps.size()) * hidden);
+    }
+    for (const Tap& t : out.taps) detail::check_layer("tap: layer", has_layer(t) ? t.layer : 0, 0, layers);
+    for (index_t b = 0; b < ids.extent(0); ++b) {
+      for (index_t t = 0; t < ids.extent(1); ++t) {
+        if (ids(b, t) >= 0 && ids(b, t) < Config::vocab_size) continue;
+        throw Error("target: token id", std::to_string(ids(b, t)), "0 to " + std::to_string(Config::vocab_size - 1));
+      }
+      state.step(b, ids.extent(1));
+    }
+  }
+
+  static const SequenceStep* steps(const State& state, index_t tokens, Arena& arena) {
+    SequenceStep* s = arena.take<SequenceStep>(state.sequences());
+    for (index_t b = 0; b < state.sequences(); ++b) s[b] = state.step(b, tokens);
+    return s;
+  }
+
+  void embed(const Matrix<const index_t>& ids, const Matrix<T>& x) const {
+    index_t r = 0;
+    for (index_t b = 0; b < ids.extent(0); ++b) {
+      for (index_t t = 0; t < ids.extent(1); ++t, ++r) std::copy_n(embedding_.row(ids(b, t)), hidden, x.row(r));
+    }
+  }
+
+  static void tap(const Call& call, const Tap& which, const Matrix<T>& x) {
+    for (std::size_t i = 0; i < call.out.taps.size(); ++i) {
+      const Tap& wanted = call.out.taps[i];
+      if (wanted.what != which.what || (has_layer(which) && wanted.layer != which.layer)) continue;
+      const auto to = call.out.tapped.columns(static_cast<index_t>(i) * hidden, hidden);
+      for (index_t r = 0; r < x.extent(0); ++r) std::copy_n(x.row(r), hidden, to.row(r));
+    }
+  }
+  static bool has_layer(const Tap& t) {
+    return t.what == Tap::What::running_sum || t.what == Tap::What::residual_mixture;
+  }
+
+  /// What the layer after `layer` reads, before its norm.
+  const Matrix<T>& mix(const Call& call, const Buffer<S>& w, const Activations& a) const {
+    if (!Layout::has_residuals || a.blocks == 0) return a.current();
+    attention_residual<T, const S>(call.cpu, a.values(), Vector<const S>(w.data(), hidden), Config::rms_norm_eps,
+                                   a.mixed);
+    return a.mixed;
+  }
+
+  void norm(const Call& call, const Vector<const T>& w, const Matrix<T>& x, const Matrix<T>& y) const {
+    rms_norm_forward<T>(call.cpu, w, Config::rms_norm_eps, x, y);
+  }
+
+  void run_layer(const Call& call, index_t i, Activations& a) const {
+    const Layer& layer = layers_[static_cast<std::size_t>(i)];
+    const Matrix<T>& input = mix(call, layer.attention_mix, a);
+    if (i > 0) tap(call, {Tap::What::residual_mixture, i - 1}, input);
+    norm(call, layer.input_norm, input, a.normed);
+    // A block's start stays as it is; the sum begins anew with this layer's attention.
+    if (Layout::begins_block(i)) ++a.blocks;
+    attend(call, i, a, Layout::begins_block(i) ? Into::overwrite : Into::accumulate);
+    norm(call, layer.mlp_norm, mix(call, layer.mlp_mix, a), a.normed);
+    if (layer.moe) {
+      LatentMoe<Config>::forward(call.cpu, *layer.moe, a.normed, a.current(), Into::accumulate, call.arena);
+    } else {
+      DenseMlp<Config, Config::intermediate_size>::forward(call.cpu, *layer.dense, a.normed, a.current(),
+                                                           Into::accumulate, call.arena);
+    }
+    tap(call, {Tap::What::running_sum, i}, a.current());
+  }
+
+  void attend(const Call& call, index_t i, const Activations& a, Into into) const {
+    const Layer& layer = layers_[static_cast<std::size_t>(i)];
+    const index_t slot = Layout::attention_slot(i);
+    if (layer.kda) {
+      KdaAttention<Config>::forward(
+          call.cpu, *layer.kda, call.steps, call.sequences(), [&](index_t b) { return call.state.kda(slot, b); },
+          a.normed, a.current(), into, call.arena);
+    } else {
+      MlaAttention<Config>::forward(
+          call.cpu, *layer.mla, call.steps, call.sequences(), [&](index_t b) { return call.state.mla(slot, b); },
+          a.normed, a.current(), into, call.arena);
+    }
+  }
+
+  void finish(const Call& call, const Activations& a) const {
+    const Matrix<T>& input = mix(call, output_mix_, a);
+    tap(call, {Tap::What::residual_mixture, layers - 1}, input);
+    norm(call, norm_, input, call.out.last);
+    tap(call, {Tap::What::post_norm}, call.out.last);
+  }
+
+  Matrix<const T> embedding_;
+  Vector<const T> norm_;
+  FrozenLinear<T> head_;
+  std::vector<Layer> layers_;
+  Buffer<S> output_mix_;
+};
+
+}  // namespace k3spec

@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// defines: FrozenLinear, detail::take_matrix
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/core/arena.hpp>
+
+namespace k3spec {
+
+namespace detail {
+/// Points a matrix at new memory. The target's activations have run-time extents throughout, so that models of other
+/// sizes share their loops.
+template <Allocator A, class T>
+constexpr void take_matrix(A& a, Matrix<T>& m, index_t rows, index_t columns) {
+  m = Matrix<T>(a.template take<T>(rows * columns), rows, columns);
+}
+}  // namespace detail
+
+/// A weight that never changes, laid out once for products with few rows: decoding is nothing else. Several weights
+/// that read the same input become one, whose results stand side by side; no result's bits change by that.
+template <Element T>
+class FrozenLinear {
+ public:
+  FrozenLinear() = default;
+
+  /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in]
+  FrozenLinear(std::initializer_list<Matrix<const T>> weights) {
+    index_t in = 0, out = 0;
+    for (const auto& w : weights) in = w.extent(1), out += w.extent(0);
+    Buffer<T> stacked(out * in);
+    T* to = stacked.data();
+    for (const auto& w : weights) {
+      for (index_t o = 0; o < w.extent(0); ++o, to += in) std::copy_n(w.row(o), in, to);
+    }
+    packed_ = PackedWeights<T>(Matrix<const T>(stacked.data(), out, in));
+  }
+
+  /// y = x W with W [in, out]
+  static FrozenLinear plain(const Matrix<const T>& w) {
+    const index_t in = w.extent(0), out = w.extent(1);
+    Buffer<T> turned(out * in);
+    for (index_t i = 0; i < in; ++i) {
+      for (index_t o = 0; o < out; ++o) turned[o * in + i] = w(i, o);
+    }
+    return {Matrix<const T>(turned.data(), out, in)};
+  }
+
+  /// y [rows, out] (= or +=) x [rows, in] Wᵀ
+  template <AnyView X, AnyView Y>
+  void forward(const Cpu& cpu, const X& x, const Y& y, Into into = Into::overwrite) const {
+    gemm(cpu, x.matrix(), packed_, y.matrix(), into);
+  }
+
+ private:
+  PackedWeights<T> packed_;
+};
+
+}  // namespace k3spec

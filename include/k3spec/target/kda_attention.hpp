@@ -1,0 +1,231 @@
+#pragma once
+/// \file
+/// Kimi delta attention as a layer:
+///     q, k, v = silu(conv(W x)), q and k L2-normalised per head, q · D^-1/2;   g = log-decay(W_fb W_fa x);
+///     β = σ(W_b x);   o = recurrence(q, k, v, e^g, β);   y = W_o( RMS_head(o) · w ⊙ σ(W_g x) )
+/// defines: KdaAttention
+
+#include <cmath>
+#include <type_traits>
+
+#include <k3spec/layers/linear.hpp>
+#include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/short_conv.hpp>
+#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/state.hpp>
+
+namespace k3spec {
+
+template <class Config>
+struct KdaAttention {
+  static constexpr index_t hidden = Config::hidden_size, heads = Config::kda_num_heads, dim = Config::kda_head_dim;
+  static constexpr index_t width = heads * dim, taps = Config::kda_conv_size;
+  static constexpr bool full_rank_gate = Config::kda_use_full_rank_gate;
+  static_assert(heads > 0 && dim > 0, "KDA: kda_num_heads and kda_head_dim must be positive");
+  static_assert(taps >= 1, "KDA: kda_conv_size must be positive");
+
+  using Project = Linear<hidden, width>;
+  using Down = Linear<hidden, dim>;
+  using Up = Linear<dim, width>;
+  using Gate = std::conditional_t<full_rank_gate, Project, Absent>;
+  using GateDown = std::conditional_t<full_rank_gate, Absent, Down>;
+  using GateUp = std::conditional_t<full_rank_gate, Absent, Up>;
+
+  /// A depthwise convolution's weight as the checkpoint has it.
+  template <class T>
+  struct Conv {
+    View<T, width, 1, taps> weight;
+  };
+
+  template <class T>
+  struct Weights {
+    typename Project::template Weights<T> q_proj, k_proj, v_proj;
+    Conv<T> q_conv1d, k_conv1d, v_conv1d;
+    typename Down::template Weights<T> f_a_proj;
+    typename Up::template Weights<T> f_b_proj;
+    typename Linear<hidden, heads>::template Weights<T> b_proj;
+    typename Gate::template Weights<T> g_proj;
+    typename GateDown::template Weights<T> g_a_proj;
+    typename GateUp::template Weights<T> g_b_proj;
+    typename Linear<width, hidden>::template Weights<T> o_proj;
+    View<T, heads> a_log;
+    View<T, width> dt_bias;
+    View<T, dim> o_norm;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Project::visit(w.q_proj, at / "q_proj", v);
+    Project::visit(w.k_proj, at / "k_proj", v);
+    Project::visit(w.v_proj, at / "v_proj", v);
+    v(at / "q_conv1d" / "weight", w.q_conv1d.weight, Init::normal);
+    v(at / "k_conv1d" / "weight", w.k_conv1d.weight, Init::normal);
+    v(at / "v_conv1d" / "weight", w.v_conv1d.weight, Init::normal);
+    Down::visit(w.f_a_proj, at / "f_a_proj", v);
+    Up::visit(w.f_b_proj, at / "f_b_proj", v);
+    Linear<hidden, heads>::visit(w.b_proj, at / "b_proj", v);
+    Gate::visit(w.g_proj, at / "g_proj", v);
+    GateDown::visit(w.g_a_proj, at / "g_a_proj", v);
+    GateUp::visit(w.g_b_proj, at / "g_b_proj", v);
+    Linear<width, hidden>::visit(w.o_proj, at / "o_proj", v);
+    v(at / "A_log", w.a_log, Init::zeros);
+    v(at / "dt_bias", w.dt_bias, Init::zeros);
+    v(at / "o_norm" / "weight", w.o_norm, Init::ones);
+  }
+
+  // Columns of the one product that all projections of x make.
+  static constexpr index_t q_at = 0, k_at = width, v_at = 2 * width, f_at = 3 * width, b_at = f_at + dim;
+  static constexpr index_t gate_at = b_at + heads, gate_width = full_rank_gate ? width : dim;
+  static constexpr index_t projected = gate_at + gate_width;
+
+  /// The weights made ready. Keeps views of the small ones.
+  template <class T>
+  struct Frozen {
+    using S = accumulate_t<T>;
+    FrozenLinear<T> in, decay_up, gate_up, out;
+    Buffer<T> conv;  ///< [3, taps, width]
+    Buffer<S> rate;  ///< [width]: exp(A_log) of the channel's head
+    Vector<const T> dt_bias, o_norm;
+
+    explicit Frozen(const Weights<const T>& w)
+        : in(make_in(w)),
+          decay_up{w.f_b_proj.weight.matrix()},
+          out{w.o_proj.weight.matrix()},
+          conv(3 * taps * width),
+          rate(width),
+          dt_bias(w.dt_bias),
+          o_norm(w.o_norm) {
+      if constexpr (!full_rank_gate) gate_up = FrozenLinear<T>{w.g_b_proj.weight.matrix()};
+      turn(w.q_conv1d, 0), turn(w.k_conv1d, 1), turn(w.v_conv1d, 2);
+      for (index_t c = 0; c < width; ++c) rate[c] = std::exp(static_cast<S>(w.a_log(c / dim)));
+    }
+
+    Matrix<const T> taps_of(index_t which) const {
+      return Matrix<const T>(conv.data() + which * taps * width, taps, width);
+    }
+
+   private:
+    static FrozenLinear<T> make_in(const Weights<const T>& w) {
+      const auto gate = [&] {
+        if constexpr (full_rank_gate) return w.g_proj.weight.matrix();
+        if constexpr (!full_rank_gate) return w.g_a_proj.weight.matrix();
+      };
+      return {w.q_proj.weight.matrix(),   w.k_proj.weight.matrix(), w.v_proj.weight.matrix(),
+              w.f_a_proj.weight.matrix(), w.b_proj.weight.matrix(), gate()};
+    }
+    void turn(const Conv<const T>& from, index_t which) {
+      for (index_t c = 0; c < width; ++c) {
+        for (index_t j = 0; j < taps; ++j) conv[(which * taps + j) * width + c] = from.weight(c, 0, j);
+      }
+    }
+  };
+
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    Matrix<S> in;                       ///< [rows, projected]
+    Matrix<S> q, k, v, decay, o, gate;  ///< [rows, width]
+    Matrix<S> beta;                     ///< [rows, heads]
+    Matrix<T> gated;                    ///< [rows, width]
+    Matrix<T> window;                   ///< [taps - 1 + tokens, 3 · width] of one sequence
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t sequences, index_t tokens) {
+      const index_t rows = sequences * tokens;
+      Scratch s;
+      detail::take_matrix(a, s.in, rows, projected);
+      for (Matrix<S>* m : {&s.q, &s.k, &s.v, &s.decay, &s.o}) detail::take_matrix(a, *m, rows, width);
+      if constexpr (!full_rank_gate) detail::take_matrix(a, s.gate, rows, width);
+      detail::take_matrix(a, s.beta, rows, heads);
+      detail::take_matrix(a, s.gated, rows, width);
+      detail::take_matrix(a, s.window, taps - 1 + tokens, 3 * width);
+      return s;
+    }
+  };
+
+  /// x, y [sequences · tokens, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
+  template <class T, class Memory, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
+                      const X& x, const Y& y, Into into, Arena& arena) {
+    Scope scope(arena);
+    const index_t tokens = steps[0].tokens;
+    const auto s = Scratch<T>::allocate(arena, sequences, tokens);
+    w.in.forward(cpu, x, s.in);
+    for (index_t b = 0; b < sequences; ++b) convolve<T>(cpu, w, steps[b], memory(b), s, b * tokens);
+    prepare<T>(cpu, w, s);
+    recur<T>(cpu, steps, sequences, memory, s);
+    gate<T>(cpu, w, s);
+    w.out.forward(cpu, s.gated, y, into);
+  }
+
+ private:
+  template <class S>
+  static Matrix<S> per_head(const Matrix<S>& x) {
+    return Matrix<S>(x.data(), x.extent(0) * heads, dim);
+  }
+
+  /// One sequence: the projections of q, k and v behind the inputs that came before, then the three convolutions.
+  template <class T>
+  static void convolve(const Cpu& cpu, const Frozen<T>& w, const SequenceStep& step, const KdaMemory<Config, T>& memory,
+                       const Scratch<T>& s, index_t row) {
+    const index_t n = step.tokens;
+    memory.drop_window(step.pending);
+    const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window;
+    if (!step.logged) std::copy_n(memory.window.data(), (taps - 1) * 3 * width, window.data());
+    evaluate(cpu, expr::arg<0>, window.rows(taps - 1, n), s.in.rows(row, n).columns(0, 3 * width));
+    short_conv<T>(cpu, Matrix<const T>(window.columns(q_at, width)), w.taps_of(0), s.q.rows(row, n));
+    short_conv<T>(cpu, Matrix<const T>(window.columns(k_at, width)), w.taps_of(1), s.k.rows(row, n));
+    short_conv<T>(cpu, Matrix<const T>(window.columns(v_at, width)), w.taps_of(2), s.v.rows(row, n));
+    if (!step.logged) std::copy_n(window.row(n), (taps - 1) * 3 * width, memory.window.data());
+  }
+
+  /// Everything that needs no state.
+  template <class T>
+  static void prepare(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
+    using S = accumulate_t<T>;
+    const Vector<const S> rate(w.rate.data(), width);
+    evaluate(cpu, kda_unit_formula(1 / std::sqrt(static_cast<double>(dim))), per_head(s.q), per_head(s.q));
+    evaluate(cpu, kda_unit_formula(1), per_head(s.k), per_head(s.k));
+    w.decay_up.forward(cpu, s.in.columns(f_at, dim), s.decay);
+    evaluate(cpu, exp(log_decay()), s.decay, s.decay, rate, w.dt_bias);
+    evaluate(cpu, sigmoid(expr::arg<0>), s.beta, s.in.columns(b_at, heads));
+  }
+
+  static constexpr auto log_decay() {
+    if constexpr (Config::kda_gate_lower_bound.has_value()) {
+      return kda_log_decay_formula(*Config::kda_gate_lower_bound);
+    } else {
+      return kda_log_decay_formula();
+    }
+  }
+
+  template <class T, class Memory>
+  static void recur(const Cpu& cpu, const SequenceStep* steps, index_t sequences, Memory& memory, const Scratch<T>& s) {
+    using S = accumulate_t<T>;
+    using Head = KdaHead<S, dim>;
+    const index_t tokens = steps[0].tokens;
+    const Cpu device = cpu::for_work(cpu, sequences * (tokens + steps[0].pending) * heads * Head::state_size * 4);
+    parallel_for(device, sequences * heads, [&](index_t i) {
+      const index_t b = i / heads, h = i % heads, at = b * tokens * width + h * dim;
+      const KdaMemory<Config, T> m = memory(b);
+      Head::replay(m.head_state(h), m.head_log(h), steps[b].pending);
+      Head::run(m.head_state(h), steps[b].logged ? m.head_log(h) : nullptr,
+                KdaTokens<S>{s.q.data() + at, s.k.data() + at, s.v.data() + at, s.decay.data() + at,
+                             s.beta.row(b * tokens) + h, s.o.data() + at, width, heads, tokens});
+    });
+  }
+
+  template <class T>
+  static void gate(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
+    rms_norm_forward<T>(cpu, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
+    if constexpr (full_rank_gate) {
+      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));
+    } else {
+      w.gate_up.forward(cpu, s.in.columns(gate_at, dim), s.gate);
+      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.gate);
+    }
+  }
+};
+
+}  // namespace k3spec

@@ -1,0 +1,184 @@
+#pragma once
+/// \file
+/// Mixture of experts in a latent space:
+///     y = W_up_r( RMS( Σ_e w_e E_e(W_down_r x) ) ) + shared(x),   E(z) = W_2 situ(W_1 z, W_3 z)
+/// defines: LatentMoe
+
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/ops/route.hpp>
+#include <k3spec/target/dense_mlp.hpp>
+
+namespace k3spec {
+
+template <class Config>
+struct LatentMoe {
+  static constexpr index_t hidden = Config::hidden_size, latent = Config::routed_expert_hidden_size;
+  static constexpr index_t inner = Config::moe_intermediate_size, experts = Config::num_experts;
+  static constexpr index_t chosen = Config::num_experts_per_token;
+  static constexpr bool has_norm = Config::latent_moe_use_norm, has_shared = Config::num_shared_experts > 0;
+  static_assert(latent > 0 && inner > 0, "latent MoE: both widths of an expert must be positive");
+
+  using Router = Linear<hidden, experts>;
+  using Up = Linear<latent, inner>;
+  using Down = Linear<inner, latent>;
+  using Norm = std::conditional_t<has_norm, KimiRMSNorm<latent>, Absent>;
+  using SharedMlp = DenseMlp<Config, has_shared ? inner * Config::num_shared_experts : 1>;
+  using Shared = std::conditional_t<has_shared, SharedMlp, Absent>;
+
+  /// w1 is the gate, w3 up, w2 down.
+  template <class T>
+  struct Expert {
+    typename Up::template Weights<T> w1, w3;
+    typename Down::template Weights<T> w2;
+  };
+
+  template <class T>
+  struct Weights {
+    typename Router::template Weights<T> gate;
+    View<T, experts> e_score_correction_bias;
+    typename Linear<hidden, latent>::template Weights<T> routed_expert_down_proj;
+    typename Linear<latent, hidden>::template Weights<T> routed_expert_up_proj;
+    typename Norm::template Weights<T> routed_expert_norm;
+    std::array<Expert<T>, static_cast<std::size_t>(experts)> experts_;
+    typename Shared::template Weights<T> shared_experts;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Router::visit(w.gate, at / "gate", v);
+    v(at / "gate" / "e_score_correction_bias", w.e_score_correction_bias, Init::zeros);
+    Linear<hidden, latent>::visit(w.routed_expert_down_proj, at / "routed_expert_down_proj", v);
+    Linear<latent, hidden>::visit(w.routed_expert_up_proj, at / "routed_expert_up_proj", v);
+    Norm::visit(w.routed_expert_norm, at / "routed_expert_norm", v);
+    for (index_t e = 0; e < experts; ++e) {
+      auto& expert = w.experts_[static_cast<std::size_t>(e)];
+      Up::visit(expert.w1, at / "experts" / e / "w1", v);
+      Up::visit(expert.w3, at / "experts" / e / "w3", v);
+      Down::visit(expert.w2, at / "experts" / e / "w2", v);
+    }
+    Shared::visit(w.shared_experts, at / "shared_experts", v);
+  }
+
+  template <class T>
+  struct FrozenExpert {
+    FrozenLinear<T> in, out;
+  };
+  template <class T>
+  struct NothingFrozen {
+    explicit NothingFrozen(const typename Absent::template Weights<const T>&) {}
+  };
+
+  /// The weights made ready. Keeps views of the small ones.
+  template <class T>
+  struct Frozen {
+    using FrozenShared = std::conditional_t<has_shared, typename SharedMlp::template Frozen<T>, NothingFrozen<T>>;
+    FrozenLinear<T> router, down, up;
+    std::vector<FrozenExpert<T>> experts_;
+    FrozenShared shared;
+    Vector<const T> correction, norm;
+
+    explicit Frozen(const Weights<const T>& w)
+        : router{w.gate.weight.matrix()},
+          down{w.routed_expert_down_proj.weight.matrix()},
+          up{w.routed_expert_up_proj.weight.matrix()},
+          shared(w.shared_experts),
+          correction(w.e_score_correction_bias) {
+      if constexpr (has_norm) norm = w.routed_expert_norm.weight;
+      for (const auto& e : w.experts_) {
+        experts_.push_back({{e.w1.weight.matrix(), e.w3.weight.matrix()}, {e.w2.weight.matrix()}});
+      }
+    }
+  };
+
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    Matrix<S> scores, weights;
+    Matrix<index_t> ids;
+    ExpertRows sorted;
+    Matrix<T> latent_in;       ///< [rows, latent]
+    Matrix<T> gathered;        ///< [rows · chosen, latent], sorted by expert, and so the next three
+    Matrix<S> gate_up;         ///< [.., 2 · inner]
+    Matrix<T> product;         ///< [.., inner]
+    Matrix<S> results;         ///< [.., latent]
+    Matrix<T> routed, normed;  ///< [rows, latent]
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t rows) {
+      const index_t sorted_rows = rows * chosen;
+      Scratch s;
+      detail::take_matrix(a, s.scores, rows, experts);
+      detail::take_matrix(a, s.weights, rows, chosen);
+      detail::take_matrix(a, s.ids, rows, chosen);
+      s.sorted = ExpertRows::allocate(a, rows, experts, chosen);
+      detail::take_matrix(a, s.latent_in, rows, latent);
+      detail::take_matrix(a, s.gathered, sorted_rows, latent);
+      detail::take_matrix(a, s.gate_up, sorted_rows, 2 * inner);
+      detail::take_matrix(a, s.product, sorted_rows, inner);
+      detail::take_matrix(a, s.results, sorted_rows, latent);
+      detail::take_matrix(a, s.routed, rows, latent);
+      detail::take_matrix(a, s.normed, rows, latent);
+      return s;
+    }
+  };
+
+  /// Bytes of scratch that forward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Scratch<T>::allocate(a, rows);
+      if constexpr (has_shared) SharedMlp::template Scratch<T>::allocate(a, rows);
+    });
+  }
+
+  /// x, y [rows, hidden]
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, Arena& arena) {
+    Scope scope(arena);
+    const auto s = Scratch<T>::allocate(arena, x.extent(0));
+    choose<T>(cpu, w, x, s);
+    w.down.forward(cpu, x, s.latent_in);
+    gather_expert_rows(s.sorted, s.latent_in, s.gathered);
+    run_experts<T>(cpu, w, s);
+    combine_experts(cpu, s.sorted, s.results, s.weights, s.routed);
+    if constexpr (has_norm) {
+      rms_norm_forward<T>(cpu, w.norm, Config::rms_norm_eps, s.routed, s.normed);
+      w.up.forward(cpu, s.normed, y, into);
+    } else {
+      w.up.forward(cpu, s.routed, y, into);
+    }
+    if constexpr (has_shared) SharedMlp::forward(cpu, w.shared, x, y, Into::accumulate, arena);
+  }
+
+ private:
+  template <class T, AnyView X>
+  static void choose(const Cpu& cpu, const Frozen<T>& w, const X& x, const Scratch<T>& s) {
+    w.router.forward(cpu, x, s.scores);
+    evaluate(cpu, sigmoid(expr::arg<0>), s.scores, s.scores);
+    route<Config>(cpu, s.scores, w.correction, s.ids, s.weights);
+    s.sorted.sort(s.ids);
+  }
+
+  /// Each expert on its own rows. With many rows, threads take experts; else the few products share the threads.
+  template <class T>
+  static void run_experts(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
+    const index_t rows = s.gathered.extent(0);
+    const Cpu across = cpu::for_work(cpu, rows * latent * inner * 3);
+    parallel_for(across, experts, [&](index_t e) {
+      const index_t begin = s.sorted.begin(e), count = s.sorted.begin(e + 1) - begin;
+      if (count == 0) return;
+      const auto& expert = w.experts_[static_cast<std::size_t>(e)];
+      const auto part = [&](const auto& m) { return m.rows(begin, count); };
+      const auto in = part(s.gate_up);
+      expert.in.forward(Cpu{1}, part(s.gathered), in);
+      evaluate(Cpu{1}, SiTU<Config>::formula(), part(s.product), in.columns(0, inner), in.columns(inner, inner));
+      expert.out.forward(Cpu{1}, part(s.product), part(s.results));
+    });
+  }
+};
+
+}  // namespace k3spec

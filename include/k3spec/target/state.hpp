@@ -1,0 +1,201 @@
+#pragma once
+/// \file
+/// What the target remembers of its sequences: per MLA layer a cache of latents, per KDA layer and head a recurrent
+/// state, and the last inputs of the short convolutions.
+///
+/// After a call of forward with at most `rollback` tokens, accept(sequence, m) keeps the first m of them. That costs
+/// nothing: such a call leaves the recurrent states where they were and logs what leads on from there (see
+/// ops/kda.hpp); the next call, before anything else, brings them over the tokens that were kept. defines: StateSize,
+/// TargetState, SequenceStep, KdaMemory, MlaMemory
+
+#include <algorithm>
+#include <string>
+
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/view.hpp>
+#include <k3spec/ops/kda.hpp>
+#include <k3spec/target/layout.hpp>
+
+namespace k3spec {
+
+struct StateSize {
+  index_t sequences;  ///< rows of a batch
+  index_t capacity;   ///< positions of each
+  /// The most tokens of a call that can be taken back.
+  index_t rollback = 16;
+};
+
+/// Where a call of forward finds a sequence and what it does to it.
+struct SequenceStep {
+  index_t length;   ///< positions before the call
+  index_t pending;  ///< tokens that stand in the logs and not yet in the states
+  index_t tokens;   ///< new ones
+  bool logged;      ///< the new ones go into the logs
+};
+
+/// The part of one KDA layer and sequence.
+template <class Config, class T>
+struct KdaMemory {
+  using S = accumulate_t<T>;
+  static constexpr index_t heads = Config::kda_num_heads, width = heads * Config::kda_head_dim;
+  static constexpr index_t tail = Config::kda_conv_size - 1;
+  using Head = KdaHead<S, Config::kda_head_dim>;
+
+  S* recurrent;  ///< [heads, Head::state_size]
+  S* log;        ///< [heads, rollback, Head::log_size]
+  Matrix<T>
+      window;  ///< [tail + rollback, 3 · width]: the convolutions' inputs (q, k, v) before the states, then logged
+  index_t rollback;
+
+  S* head_state(index_t h) const { return recurrent + h * Head::state_size; }
+  S* head_log(index_t h) const { return log + h * rollback * Head::log_size; }
+  /// Rows [pending, pending + tail) of the window become the first ones.
+  void drop_window(index_t pending) const {
+    const index_t n = window.extent(1);
+    if (pending > 0) std::copy_n(window.row(pending), tail * n, window.row(0));
+  }
+};
+
+/// The part of one MLA layer and sequence: [capacity, kv_lora + rope], the normed latent before k_rope.
+template <class Config, class T>
+using MlaMemory = Rows<T, Config::kv_lora_rank + Config::qk_rope_head_dim>;
+
+template <class Config, Element T>
+class TargetState {
+  using S = accumulate_t<T>;
+  using Layout = TargetLayout<Config>;
+  using Kda = KdaMemory<Config, T>;
+  static constexpr index_t latent = Config::kv_lora_rank + Config::qk_rope_head_dim;
+
+ public:
+  /// Elements that all layers of one sequence have.
+  struct Elements {
+    index_t latents, recurrent, log, window;
+  };
+  static constexpr Elements elements(StateSize size) {
+    return {Layout::mla_layers * size.capacity * latent, Layout::kda_layers * Kda::heads * Kda::Head::state_size,
+            Layout::kda_layers * Kda::heads * size.rollback * Kda::Head::log_size,
+            Layout::kda_layers * (Kda::tail + size.rollback) * 3 * Kda::width};
+  }
+  static constexpr std::size_t bytes(StateSize size) {
+    const Elements e = elements(size);
+    return static_cast<std::size_t>(size.sequences) *
+           (static_cast<std::size_t>(e.latents + e.window) * sizeof(T) +
+            static_cast<std::size_t>(e.recurrent + e.log) * sizeof(S) + sizeof(Position));
+  }
+
+  /// Sequences of length 0. \throws Error on negative sizes
+  explicit TargetState(StateSize size) : size_(checked(size)) {
+    const Elements e = elements(size);
+    latents_ = Buffer<T>(size.sequences * e.latents);
+    recurrent_ = Buffer<S>(size.sequences * e.recurrent);
+    log_ = Buffer<S>(size.sequences * e.log);
+    window_ = Buffer<T>(size.sequences * e.window);
+    positions_ = Buffer<Position>(size.sequences);
+  }
+
+  const StateSize& size() const { return size_; }
+  index_t sequences() const { return size_.sequences; }
+  /// Positions of a sequence, the accepted ones of the last call included.
+  index_t length(index_t sequence) const { return at(sequence).before + at(sequence).kept; }
+
+  /// Keeps the first `tokens` of the last call's tokens of one sequence. May be called again with another number.
+  /// \throws Error when the call had fewer, or had more than `rollback` and not all are kept
+  void accept(index_t sequence, index_t tokens) {
+    Position& p = at(sequence);
+    const index_t least = p.logged ? 0 : p.tokens;
+    if (tokens < least || tokens > p.tokens) {
+      throw Error("target state: tokens to keep", std::to_string(tokens),
+                  std::to_string(least) + " to " + std::to_string(p.tokens) + " (a call of at most " +
+                      std::to_string(size_.rollback) + " tokens can be taken back)");
+    }
+    p.kept = tokens;
+  }
+  /// The same of every sequence.
+  void accept(index_t tokens) {
+    for (index_t b = 0; b < sequences(); ++b) accept(b, tokens);
+  }
+
+  /// Makes a sequence empty.
+  void reset(index_t sequence) {
+    at(sequence) = Position{};
+    const auto clear = [&](auto& buffer) {
+      const index_t each = buffer.size() / sequences();
+      std::fill_n(buffer.data() + sequence * each, each, std::remove_reference_t<decltype(buffer[0])>{});
+    };
+    clear(latents_), clear(recurrent_), clear(window_);
+  }
+
+  /// Brings the recurrent states over what is pending, as the next call would: then all that is remembered is in
+  /// recurrent(), window() and latents(), and nothing can be taken back any more.
+  void settle() {
+    for (index_t b = 0; b < sequences(); ++b) {
+      const index_t pending = step(b, 0).pending;
+      for (index_t layer = 0; layer < Layout::kda_layers; ++layer) {
+        const Kda memory = kda(layer, b);
+        for (index_t h = 0; h < Kda::heads; ++h) Kda::Head::replay(memory.head_state(h), memory.head_log(h), pending);
+        memory.drop_window(pending);
+      }
+      at(b) = {length(b), 0, 0, false};
+    }
+  }
+
+  // ---- For the layers: `layer` counts those with the same attention.
+
+  KdaMemory<Config, T> kda(index_t layer, index_t sequence) {
+    const Elements e = elements(size_);
+    constexpr index_t each = Layout::kda_layers > 0 ? Layout::kda_layers : 1;
+    const auto part = [&](auto& buffer, index_t size) {
+      return buffer.data() + sequence * size + layer * (size / each);
+    };
+    return {part(recurrent_, e.recurrent), part(log_, e.log),
+            Matrix<T>(part(window_, e.window), Kda::tail + size_.rollback, 3 * Kda::width), size_.rollback};
+  }
+  MlaMemory<Config, T> mla(index_t layer, index_t sequence) {
+    const index_t each = size_.capacity * latent;
+    return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
+  }
+
+  /// \throws Error when `tokens` more do not fit
+  SequenceStep step(index_t sequence, index_t tokens) const {
+    const Position& p = at(sequence);
+    if (tokens < 0 || length(sequence) + tokens > size_.capacity) {
+      throw Error("target state: positions of sequence " + std::to_string(sequence),
+                  std::to_string(length(sequence)) + " + " + std::to_string(tokens),
+                  "at most " + std::to_string(size_.capacity));
+    }
+    return {length(sequence), p.logged ? p.kept : 0, tokens, tokens <= size_.rollback};
+  }
+  /// Says that all layers have taken the step.
+  void finish(index_t sequence, const SequenceStep& s) { at(sequence) = {s.length, s.tokens, s.tokens, s.logged}; }
+
+ private:
+  struct Position {
+    index_t before = 0;  ///< positions before the last call
+    index_t tokens = 0;  ///< of the last call
+    index_t kept = 0;    ///< of those
+    bool logged = false;
+  };
+
+  static StateSize checked(StateSize size) {
+    const auto check = [](const char* what, index_t found) {
+      if (found < 0) throw Error(std::string("target state: ") + what, std::to_string(found), "0 or more");
+    };
+    check("sequences", size.sequences), check("capacity", size.capacity), check("rollback", size.rollback);
+    return size;
+  }
+  Position& at(index_t sequence) { return positions_[checked(sequence)]; }
+  const Position& at(index_t sequence) const { return positions_[checked(sequence)]; }
+  index_t checked(index_t sequence) const {
+    if (sequence >= 0 && sequence < size_.sequences) return sequence;
+    throw Error("target state: sequence", std::to_string(sequence), "0 to " + std::to_string(size_.sequences - 1));
+  }
+
+  StateSize size_;
+  Buffer<T> latents_, window_;
+  Buffer<S> recurrent_, log_;
+  Buffer<Position> positions_;
+};
+
+}  // namespace k3spec
