@@ -14,6 +14,7 @@
 
 /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / {
   print
+  fflush()
   match($0, /#[0-9]+:/)
   id = substr($0, RSTART + 1, RLENGTH - 2) + 0
   split($1, progress, "/")

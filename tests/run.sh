@@ -19,5 +19,5 @@ cmake -S . -B "$build" -G Ninja || give_up "configuring failed"
 unbuilt=0
 cmake --build "$build" --parallel "$(nproc)" -- -k 0 || unbuilt=1
 
-ctest --test-dir "$build" --verbose --no-tests=error "$@" </dev/null >"$log" 2>&1 || true
-awk -v unbuilt="$unbuilt" -f tests/count.awk "$log"
+{ ctest --test-dir "$build" --verbose --no-tests=error "$@" </dev/null 2>&1 || true; } | tee "$log" |
+  awk -v unbuilt="$unbuilt" -f tests/count.awk
