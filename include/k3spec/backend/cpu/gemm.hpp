@@ -8,6 +8,9 @@
 #include <string>
 
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
+#include <k3spec/backend/cpu/gemm_product.hpp>
+#include <k3spec/backend/cpu/gemm_streamed.hpp>
+#include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
@@ -22,6 +25,18 @@ enum class Into { overwrite, accumulate };
 namespace detail {
 inline void require_extent(const char* subject, index_t found, index_t wanted) {
   if (found != wanted) throw Error(subject, std::to_string(found), std::to_string(wanted));
+}
+
+/// Multiply-adds that are not worth waking other threads for.
+inline constexpr index_t serial_work = 1 << 19;
+
+template <class Product>
+void multiply(const Cpu& cpu, const Product& p) {
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) return p.empty_sums();
+  const bool serial = (p.m + 4) * p.n * p.k < serial_work || cpu.threads <= 1 || in_parallel();
+  const index_t threads = serial ? 1 : cpu.threads;
+  p.m <= streamed_rows ? Streamed(p).run(cpu, threads) : Blocked(p).run(cpu, threads);
 }
 }  // namespace detail
 
@@ -39,10 +54,14 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB..
   detail::require_extent("gemm: columns of op(B)", b.extent(b_t ? 0 : 1), n);
   using A = std::remove_cv_t<TA>;
   using B = detail::StridedB<std::remove_cv_t<TB>>;
-  const detail::Product<A, B, TC> product{
-      {a.data(), a.row_stride(), a_t}, {{b.data(), b.row_stride(), b_t}, n}, c.data(), c.row_stride(), m, n, k,
-      into == Into::accumulate};
-  product.run(cpu);
+  detail::multiply(cpu, detail::Product<A, B, TC>{{a.data(), a.row_stride(), a_t},
+                                                  {{b.data(), b.row_stride(), b_t}, n},
+                                                  c.data(),
+                                                  c.row_stride(),
+                                                  m,
+                                                  n,
+                                                  k,
+                                                  into == Into::accumulate});
 }
 
 }  // namespace k3spec

@@ -3,11 +3,13 @@
 /// The innermost part of the matrix product: a tile of C held in registers while k runs.
 /// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::tile_kernel
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
 
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/core/buffer.hpp>
 #include <k3spec/core/extents.hpp>
 
 namespace k3spec::detail {
@@ -17,23 +19,39 @@ namespace k3spec::detail {
 inline constexpr index_t tile_rows = packet_registers >= 32 ? 8 : 6;
 inline constexpr index_t tile_vectors = packet_registers >= 32 ? 3 : 2;
 
-/// The i-th of `parts` nearly equal pieces of [0, total) begins here.
-constexpr index_t part(index_t total, index_t parts, index_t i) { return total * i / parts; }
-
 constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
 
-/// How n columns are cut into panels of 1 to tile_vectors packets, as evenly as can be. In a packed B block of kc rows,
-/// the panel that begins at column j lies at element j * kc and is row-major [kc, width(q)].
+/// [0, total) cut into `count` pieces that differ by at most 1, longer ones first.
+struct Pieces {
+  index_t count, size, longer;
+
+  constexpr Pieces(index_t total, index_t parts) : count(parts), size(total / parts), longer(total % parts) {}
+  constexpr index_t begin(index_t i) const { return i * size + std::min(i, longer); }
+  constexpr index_t length(index_t i) const { return size + (i < longer ? 1 : 0); }
+};
+
+/// How n columns are cut into panels of 1 to tile_vectors packets, as evenly as can be. A packed panel is row-major
+/// [k, width(q)].
 template <class S>
 struct Panels {
-  index_t vectors, count;
+  index_t count;
+  Pieces vectors;
 
-  constexpr explicit Panels(index_t n)
-      : vectors(ceil_div(n, Packet<S>::width)), count(ceil_div(vectors, tile_vectors)) {}
+  constexpr explicit Panels(index_t n) : Panels(ceil_div(n, Packet<S>::width), 0) {}
 
-  constexpr index_t begin(index_t q) const { return part(vectors, count, q) * Packet<S>::width; }
+  constexpr index_t begin(index_t q) const { return vectors.begin(q) * Packet<S>::width; }
   /// Columns of panel q, those past the end of B (they are 0) included.
-  constexpr index_t width(index_t q) const { return begin(q + 1) - begin(q); }
+  constexpr index_t width(index_t q) const { return vectors.length(q) * Packet<S>::width; }
+  /// Elements from panel q0 to panel q of a packed block of kc rows. A gap of a cache line keeps the same row of all
+  /// panels from falling into the same cache set.
+  constexpr index_t offset(index_t q0, index_t q, index_t kc) const {
+    constexpr index_t gap = static_cast<index_t>(alignment / sizeof(S));
+    return (begin(q) - begin(q0)) * kc + (q - q0) * gap;
+  }
+
+ private:
+  constexpr Panels(index_t total, int)
+      : count(ceil_div(total, tile_vectors)), vectors(total, std::max<index_t>(count, 1)) {}
 };
 
 /// C [R, V packets] = (or +=) A [R,k] · B [k, V packets], each element one fma chain over k.

@@ -79,6 +79,11 @@ struct PackedB {
   }
 
   template <class S>
+  void pack_block(const Panels<S>& panels, index_t q0, index_t q1, index_t k, index_t kc, S* to) const {
+    for (index_t q = q0; q < q1; ++q) pack(panels, q, k, kc, to + panels.offset(q0, q, kc));
+  }
+
+  template <class S>
   PanelView<S> stream(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
     return pack(panels, q, k, kc, to);
   }
@@ -94,15 +99,15 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PackedWeights<T>& w, c
   detail::require_extent("gemm: rows of A", a.extent(0), c.extent(0));
   detail::require_extent("gemm: columns of A", a.extent(1), w.inputs());
   detail::require_extent("gemm: packed weights' outputs", w.outputs(), c.extent(1));
-  const detail::Product<std::remove_cv_t<TA>, detail::PackedB<T>, TC> product{{a.data(), a.row_stride(), false},
-                                                                              {w.data(), w.inputs()},
-                                                                              c.data(),
-                                                                              c.row_stride(),
-                                                                              c.extent(0),
-                                                                              c.extent(1),
-                                                                              w.inputs(),
-                                                                              into == Into::accumulate};
-  product.run(cpu);
+  using A = std::remove_cv_t<TA>;
+  detail::multiply(cpu, detail::Product<A, detail::PackedB<T>, TC>{{a.data(), a.row_stride(), false},
+                                                                   {w.data(), w.inputs()},
+                                                                   c.data(),
+                                                                   c.row_stride(),
+                                                                   c.extent(0),
+                                                                   c.extent(1),
+                                                                   w.inputs(),
+                                                                   into == Into::accumulate});
 }
 
 }  // namespace k3spec
