@@ -11,5 +11,6 @@ bash cmake/install_packages.sh
 cmake -S . -B "$build" -G Ninja
 cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate
 
+rm -rf "$draft"
 "$build/examples/train_draft" --device cpu --target "$target" --output "$draft" "$@"
-"$build/examples/speculate" --device cpu --target "$target" --draft "$draft"
+"$build/examples/speculate" --device cpu --target "$target" --draft "$draft/latest"

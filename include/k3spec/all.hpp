@@ -105,7 +105,9 @@
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/progress.hpp>
 #include <k3spec/train/schedule.hpp>
+#include <k3spec/train/target_features.hpp>
 #include <k3spec/train/teacher.hpp>
 #include <k3spec/train/text.hpp>
 #include <k3spec/train/train_settings.hpp>
+#include <k3spec/train/trainer.hpp>
 #include <k3spec/train/ttt_objective.hpp>

@@ -12,9 +12,10 @@ using namespace k3spec;
 namespace {
 struct Log : test::TemporaryDirectory {
   std::filesystem::path file = *this / "log.jsonl";
-  void steps(index_t from, index_t to) const {
-    JsonLog log(file, from);
-    for (index_t i = from; i < to; ++i) log.write({{"step", i}, {"run", from}});
+  /// Steps done + 1 to `to`.
+  void steps(index_t done, index_t to) const {
+    JsonLog log(file, done);
+    for (index_t i = done + 1; i <= to; ++i) log.write({{"step", i}, {"run", done}});
   }
 };
 }  // namespace
@@ -33,10 +34,10 @@ TEST_CASE("a resumed run has every step once") {
   log.steps(0, 5);
   log.steps(3, 6);
   CHECK(test::contents(log.file) ==
-        "{\"step\":0,\"run\":0}\n{\"step\":1,\"run\":0}\n{\"step\":2,\"run\":0}\n"
-        "{\"step\":3,\"run\":3}\n{\"step\":4,\"run\":3}\n{\"step\":5,\"run\":3}\n");
+        "{\"step\":1,\"run\":0}\n{\"step\":2,\"run\":0}\n{\"step\":3,\"run\":0}\n"
+        "{\"step\":4,\"run\":3}\n{\"step\":5,\"run\":3}\n{\"step\":6,\"run\":3}\n");
   log.steps(0, 1);
-  CHECK(test::contents(log.file) == "{\"step\":0,\"run\":0}\n");
+  CHECK(test::contents(log.file) == "{\"step\":1,\"run\":0}\n");
 }
 
 TEST_CASE("a line cut off is dropped; one broken in the middle is an error, and the log is left alone") {
@@ -56,6 +57,6 @@ TEST_CASE("a line cut off is dropped; one broken in the middle is an error, and 
 TEST_CASE("a log that is not there yet is begun, and one that cannot be is an error") {
   const Log log;
   log.steps(7, 8);
-  CHECK(test::contents(log.file) == "{\"step\":7,\"run\":7}\n");
+  CHECK(test::contents(log.file) == "{\"step\":8,\"run\":7}\n");
   CHECK_THROWS_AS(JsonLog(log / "no" / "log", 0), Error);
 }

@@ -28,11 +28,11 @@ class DraftVocabulary {
       const auto at = static_cast<index_t>(i);
       ids_[at] = ids[i];
       offsets_[at] = ids[i] - at;
-      bool& seen = in_draft_[ids[i]];
-      if (seen)
+      std::uint8_t& seen = in_draft_[ids[i]];
+      if (seen != 0)
         throw Error(fmt::format("draft vocabulary: id {}", i), fmt::format("token {} again", ids[i]),
                     "each token once");
-      seen = true;
+      seen = 1;
     }
   }
 
@@ -86,19 +86,19 @@ class DraftVocabulary {
   /// The target's id of draft id i.
   index_t target_id(index_t i) const { return ids_[i]; }
   /// Whether the draft can say a target's token.
-  bool contains(index_t token) const { return in_draft_[token]; }
+  bool contains(index_t token) const { return in_draft_[token] != 0; }
   /// [draft_size]
   Vector<const index_t> target_ids() const { return Vector<const index_t>(ids_.data(), ids_.size()); }
 
   /// d2t [draft_size]: target id minus draft id.
   Vector<const std::int64_t> d2t() const { return Vector<const std::int64_t>(offsets_.data(), offsets_.size()); }
-  /// t2d [vocab_size]: whether the draft can say the token.
-  Vector<const bool> t2d() const { return Vector<const bool>(in_draft_.data(), in_draft_.size()); }
+  /// t2d [vocab_size]: 1 where the draft can say the token, else 0.
+  Vector<const std::uint8_t> t2d() const { return Vector<const std::uint8_t>(in_draft_.data(), in_draft_.size()); }
 
   /// What a checkpoint stores: nothing for the whole vocabulary. Valid while this object lives.
   std::vector<io::TensorSource> sources() const {
     if (is_whole()) return {};
-    return {io::source(d2t_name, d2t()), io::source(t2d_name, t2d())};
+    return {io::source(d2t_name, d2t()), {t2d_name, DType::BOOL, {vocab_size()}, in_draft_.data()}};
   }
 
   static constexpr const char* d2t_name = "d2t";
@@ -147,7 +147,7 @@ class DraftVocabulary {
 
   Buffer<index_t> ids_;
   Buffer<std::int64_t> offsets_;
-  Buffer<bool> in_draft_;
+  Buffer<std::uint8_t> in_draft_;
 };
 
 /// counts[id] += how often it stands in `ids`.

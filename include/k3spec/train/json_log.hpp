@@ -20,11 +20,11 @@ class JsonLog {
 
   /// Starts a new log, or goes on with one: then lines of steps that are yet to come, from a run that got further
   /// than the checkpoint it is resumed from, are taken out, and so is a last line that was cut off.
-  /// \param next_step  the step that comes next; 0 starts anew
+  /// \param done  steps made so far, the "step" of the last line that stays; 0 starts anew
   /// \throws Error when the file cannot be written or a line before the last is no JSON object
-  JsonLog(const std::filesystem::path& path, index_t next_step) : path_(path.string()) {
+  JsonLog(const std::filesystem::path& path, index_t done) : path_(path.string()) {
     std::string kept;
-    if (next_step > 0 && std::filesystem::exists(path)) kept = lines_before(path, next_step);
+    if (done > 0 && std::filesystem::exists(path)) kept = lines_until(path, done);
     io::write_text(path, kept);
     file_.open(path, std::ios::app | std::ios::binary);
     check();
@@ -41,7 +41,7 @@ class JsonLog {
     if (!file_) throw Error(path_, io::last_system_error(), "a log that can be written");
   }
 
-  static std::string lines_before(const std::filesystem::path& path, index_t next_step) {
+  static std::string lines_until(const std::filesystem::path& path, index_t done) {
     std::ifstream in(path, std::ios::binary);
     std::string kept, line;
     for (int number = 1; std::getline(in, line); ++number) {
@@ -50,7 +50,7 @@ class JsonLog {
       const io::json record = io::parse_json(line, subject);
       if (!record.is_object()) throw Error(subject, record.type_name(), "a JSON object");
       const auto step = record.find("step");
-      if (step != record.end() && step->is_number_integer() && step->get<index_t>() >= next_step) continue;
+      if (step != record.end() && step->is_number_integer() && step->get<index_t>() > done) continue;
       kept += line + '\n';
     }
     return kept;

@@ -2,7 +2,7 @@
 /// \file
 /// What a training or held-out step counts. Everything is kept as a sum beside the sum it is divided by, so that
 /// batches, windows and ranks are merged by addition and never averaged as averages.
-/// defines: Ratio, TTTStepSums, TTTMetrics, ttt_decay
+/// defines: Ratio, TttStepSums, TttMetrics, ttt_decay
 
 #include <algorithm>
 #include <cstdint>
@@ -32,14 +32,14 @@ struct Ratio {
 inline constexpr double ttt_decay = 0.8;
 
 /// The sums of one TTT step.
-struct TTTStepSums {
+struct TttStepSums {
   double loss = 0;               ///< over supervised positions
   std::int64_t supervised = 0;   ///< positions in the loss mask whose target argmax the draft can say
   std::int64_t correct = 0;      ///< of these, where the draft's argmax is the target's
   std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step
   std::int64_t chains = 0;       ///< chains that are in the loss mask so far, sayable or not
 
-  TTTStepSums& operator+=(const TTTStepSums& other) {
+  TttStepSums& operator+=(const TttStepSums& other) {
     loss += other.loss;
     supervised += other.supervised;
     correct += other.correct;
@@ -47,27 +47,27 @@ struct TTTStepSums {
     chains += other.chains;
     return *this;
   }
-  bool operator==(const TTTStepSums&) const = default;
+  bool operator==(const TttStepSums&) const = default;
 };
 
 /// Sums of all TTT steps.
-class TTTMetrics {
+class TttMetrics {
  public:
-  explicit TTTMetrics(index_t ttt_steps) : steps_(static_cast<std::size_t>(ttt_steps)) {}
+  explicit TttMetrics(index_t ttt_steps) : steps_(static_cast<std::size_t>(ttt_steps)) {}
 
   index_t ttt_steps() const { return static_cast<index_t>(steps_.size()); }
-  TTTStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
-  const TTTStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
+  TttStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
+  const TttStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
 
   /// \throws Error when the other one has another number of steps
-  TTTMetrics& operator+=(const TTTMetrics& other) {
+  TttMetrics& operator+=(const TttMetrics& other) {
     if (other.steps_.size() != steps_.size()) {
-      throw Error("TTTMetrics: steps", std::to_string(other.steps_.size()), std::to_string(steps_.size()));
+      throw Error("TttMetrics: steps", std::to_string(other.steps_.size()), std::to_string(steps_.size()));
     }
     for (std::size_t k = 0; k < steps_.size(); ++k) steps_[k] += other.steps_[k];
     return *this;
   }
-  void clear() { std::fill(steps_.begin(), steps_.end(), TTTStepSums{}); }
+  void clear() { std::fill(steps_.begin(), steps_.end(), TttStepSums{}); }
 
   /// Mean loss over a step's supervised positions.
   Ratio step_loss(index_t step) const { return {(*this)[step].loss, static_cast<double>((*this)[step].supervised)}; }
@@ -100,12 +100,12 @@ class TTTMetrics {
     return length;
   }
 
-  bool operator==(const TTTMetrics&) const = default;
+  bool operator==(const TttMetrics&) const = default;
 
  private:
   static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
 
-  std::vector<TTTStepSums> steps_;
+  std::vector<TttStepSums> steps_;
 };
 
 }  // namespace k3spec

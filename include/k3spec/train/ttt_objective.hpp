@@ -219,7 +219,8 @@ class TttObjective {
     const auto step = static_cast<std::size_t>(k);
     const index_t row = teacher_row - k;
     const auto out = acts_.step(k).out.rows(row, n);
-    const auto x = c.x.rows(0, n), p = c.p.rows(offset, n);
+    const auto x = c.x.rows(0, n);
+    const auto p = c.p.rows(offset, n);
     const auto logits = c.logits.rows(0, n), d_logits = c.d_logits.rows(0, n);
     Draft::head_input(cpu, w, out, x);
     Draft::compute_logits(cpu, w, x, logits);

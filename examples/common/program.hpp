@@ -1,0 +1,51 @@
+#pragma once
+/// \file
+/// What the example programs share.
+/// defines: run_program, make_device, add_device_options, DeviceOptions
+
+#include <exception>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/core/device.hpp>
+
+namespace k3spec::examples {
+
+/// Runs `body`; an exception becomes one line on standard error and exit status 1.
+template <class F>
+int run_program(const char* name, F&& body) {
+  try {
+    require_cpu_features();
+    body();
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return 1;
+  }
+}
+
+struct DeviceOptions {
+  std::string device = "cpu";
+  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+};
+
+inline void add_device_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option("--device", options.device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads; results do not depend on them")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+}
+
+/// \throws Error when the device is not there
+inline Cpu make_device(const DeviceOptions& options) {
+  if (options.device != "cpu") throw Error("--device", options.device, "cpu: this build has no CUDA");
+  return Cpu{options.threads};
+}
+
+}  // namespace k3spec::examples
