@@ -96,6 +96,13 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
+// decode: lossless draft-and-verify, and the plain decoding it equals
+#include <k3spec/decode/decode_options.hpp>
+#include <k3spec/decode/eagle3_session.hpp>
+#include <k3spec/decode/greedy.hpp>
+#include <k3spec/decode/speculative.hpp>
+#include <k3spec/decode/target_session.hpp>
+
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/checkpoint.hpp>

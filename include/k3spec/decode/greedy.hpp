@@ -1,0 +1,62 @@
+#pragma once
+/// \file
+/// Plain greedy decoding: one target forward per token. What speculative decoding must equal, token for token.
+/// defines: GreedyDecoder, require_prompt, prefill
+
+#include <string>
+
+#include <k3spec/decode/target_session.hpp>
+
+namespace k3spec {
+
+/// \throws Error on an empty prompt or too many tokens
+inline void require_prompt(std::span<const index_t> prompt, index_t room, const DecodeOptions& options) {
+  if (prompt.empty()) throw Error("prompt", "no token", "at least one");
+  const index_t wanted = static_cast<index_t>(prompt.size()) + options.max_new_tokens;
+  if (options.max_new_tokens >= 0 && wanted <= room) return;
+  throw Error("max_new_tokens", std::to_string(options.max_new_tokens),
+              "0 to " + std::to_string(room - static_cast<index_t>(prompt.size())) + " after this prompt");
+}
+
+/// Runs a prompt in chunks, the state of each chunk being kept whole, and calls chunk(first position, tokens) after
+/// each. \returns the first generated token
+template <class Session, class F>
+index_t prefill(const Cpu& cpu, Session& session, std::span<const index_t> prompt, index_t chunk, F&& after) {
+  session.reset();
+  const auto n = static_cast<index_t>(prompt.size());
+  for (index_t begin = 0; begin < n; begin += chunk) {
+    const index_t count = std::min(chunk, n - begin);
+    session.forward(cpu, prompt.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)), 1);
+    after(begin, count);
+  }
+  return session.top(1)[0];
+}
+
+template <class Config, Element T>
+class GreedyDecoder {
+ public:
+  GreedyDecoder(const FrozenTarget<Config, T>& target, index_t capacity, const DecodeOptions& options)
+      : options_(options), capacity_(capacity), session_(target, {}, capacity, options.prefill_chunk, 0) {}
+
+  /// \throws Error on an empty prompt or one that leaves no room
+  DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
+    require_prompt(prompt, capacity_, options_);
+    DecodeResult result;
+    if (options_.max_new_tokens == 0) return result;
+    result.tokens.push_back(prefill(cpu, session_, prompt, options_.prefill_chunk, [](index_t, index_t) {}));
+    while (static_cast<index_t>(result.tokens.size()) < options_.max_new_tokens &&
+           result.tokens.back() != options_.eos_token_id) {
+      session_.forward(cpu, std::span(&result.tokens.back(), 1), 1);
+      ++result.target_forwards;
+      result.tokens.push_back(session_.top(1)[0]);
+    }
+    return result;
+  }
+
+ private:
+  DecodeOptions options_;
+  index_t capacity_;
+  TargetSession<Config, T> session_;
+};
+
+}  // namespace k3spec
