@@ -15,7 +15,7 @@ namespace k3spec::detail {
 inline constexpr index_t block_k = 256;       ///< of a packed block: a panel of B stays in the first-level cache
 inline constexpr index_t row_gap = 16;        ///< between packed rows of A, lest all fall into the same cache sets
 inline constexpr index_t copy_columns = 512;  ///< for so many columns of B it pays to copy a block of A together
-inline constexpr index_t streamed_rows = 32;  ///< up to so many rows, B is read panel by panel and never kept
+inline constexpr index_t streamed_rows = 48;  ///< up to so many rows, B is read panel by panel and never kept
 
 /// Where one panel of B is to be read.
 template <class S>
@@ -141,12 +141,20 @@ struct Product {
     }
   }
 
+  static void prefetch_tile(const S* p, index_t rows, index_t width, index_t stride) {
+    constexpr index_t line = static_cast<index_t>(alignment / sizeof(S));
+    for (index_t r = 0; r < rows; ++r, p += stride) {
+      for (index_t j = 0; j < width; j += line) prefetch(p + j);
+    }
+  }
+
   /// All tiles of `rows` rows against one panel.
   static void tiles(index_t rows, index_t kc, Rows x, PanelView<S> y, index_t width, S* to, index_t stride,
                     bool fresh) {
     const Pieces pieces(rows, ceil_div(rows, tile_rows));
     for (index_t t = 0; t < pieces.count; ++t) {
       const index_t i = pieces.begin(t), height = pieces.length(t);
+      if (t + 1 < pieces.count) prefetch_tile(to + (i + height) * stride, pieces.length(t + 1), width, stride);
       tile_kernel<S>(height, width / P::width)(kc, x.data + i * x.stride, x.stride, y.data, y.stride, to + i * stride,
                                                stride, fresh);
     }

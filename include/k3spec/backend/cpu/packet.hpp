@@ -6,7 +6,7 @@
 /// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
 /// min and max are std::min and std::max: with a NaN they return their first argument.
 /// defines: Packet, Mask, fma, exp, log, tanh, sqrt, abs, min, max, less, greater, equal, select, sum, maximum,
-/// round_to, transpose
+/// round_to, prefetch, transpose
 
 #include <array>
 #include <bit>
@@ -285,6 +285,12 @@ Packet<S> round_to(Packet<S> x) {
   } else {
     return x.rounded();
   }
+}
+
+/// Asks for the cache line at p, which need not be readable.
+template <std::floating_point S>
+void prefetch(const S* p) {
+  detail::vec::prefetch(p);
 }
 
 /// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
