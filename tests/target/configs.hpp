@@ -5,23 +5,14 @@
 
 #include <array>
 
-#include <k3spec/config/kimi_k3.hpp>
+#include "tests/support/case_configs.hpp"
 
 namespace k3spec::test {
 
-struct Case : configs::KimiK3 {
-  static constexpr const char* folder = "cases/";
-  static constexpr index_t vocab_size = 64;
-  static constexpr index_t hidden_size = 32;
-  static constexpr index_t intermediate_size = 48;
+/// What make_cases.py adds to the sizes of a set for a whole target.
+template <class Sizes>
+struct TargetSizes : Sizes {
   static constexpr index_t num_hidden_layers = 6;
-  static constexpr index_t num_attention_heads = 4;
-  static constexpr index_t num_key_value_heads = 4;
-  static constexpr std::optional<index_t> q_lora_rank = 16;
-  static constexpr index_t kv_lora_rank = 8;
-  static constexpr index_t qk_nope_head_dim = 8;
-  static constexpr index_t qk_rope_head_dim = 4;
-  static constexpr index_t v_head_dim = 6;
   static constexpr index_t kda_num_heads = 3;
   static constexpr index_t kda_head_dim = 8;
   static constexpr std::array<index_t, 2> full_attn_layers{4, 6};
@@ -33,20 +24,8 @@ struct Case : configs::KimiK3 {
   static constexpr double routed_scaling_factor = 1.5;
   static constexpr std::optional<index_t> attn_res_block_size = 3;
 };
-
-struct OddCase : Case {
-  static constexpr const char* folder = "cases_odd/";
-  static constexpr index_t vocab_size = 51;
-  static constexpr index_t hidden_size = 27;
-  static constexpr index_t intermediate_size = 35;
-  static constexpr index_t num_attention_heads = 3;
-  static constexpr index_t num_key_value_heads = 3;
-  static constexpr std::optional<index_t> q_lora_rank = 11;
-  static constexpr index_t kv_lora_rank = 7;
-  static constexpr index_t qk_nope_head_dim = 5;
-  static constexpr index_t qk_rope_head_dim = 3;
-  static constexpr index_t v_head_dim = 9;
-};
+using Case = TargetSizes<EvenCases>;
+using OddCase = TargetSizes<OddCases>;
 
 template <class Base>
 struct NoResidualMixing : Base {

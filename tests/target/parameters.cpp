@@ -25,6 +25,8 @@ TEST_CASE("parameters are counted when compiling") {
   CHECK(parameter_count<K3Target<test::OddCase>> == count_one_by_one<test::OddCase>());
   CHECK(parameter_count<K3Target<test::NoResidualMixing<test::Case>>> ==
         count_one_by_one<test::NoResidualMixing<test::Case>>());
+  MESSAGE("K3: ", parameter_count<K3Target<configs::KimiK3>>, " parameters, ",
+          K3Target<configs::KimiK3>::active_parameters(), " of them for each token");
 }
 
 TEST_CASE("names are the checkpoint's") {

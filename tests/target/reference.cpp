@@ -8,8 +8,7 @@ using test::ReferenceCase;
 
 namespace {
 
-template <class T>
-constexpr double tolerance = std::is_same_v<T, double> ? 1e-10 : 2e-5;
+using test::parity_tolerance;
 
 /// [rows, columns] of rows [2][21], moved to the left by one token, zeros at the end.
 template <class T>
@@ -33,7 +32,7 @@ void compare_taps(ReferenceCase& ref, const std::string& name, const R& runner, 
       joined.insert(joined.end(), x, x + R::hidden);
     }
   }
-  ref.compare(name, joined, tolerance<T>);
+  ref.compare(name, joined, parity_tolerance<T>);
 }
 
 template <class Config, class T>
@@ -52,16 +51,17 @@ void check_case(const std::string& name) {
   for (index_t i = 0; i < layers; ++i) {
     compare_taps(ref, "output.layers." + std::to_string(i), runner, run, {{Tap::What::running_sum, i}});
   }
-  ref.compare("output.last", run.last.data(), static_cast<index_t>(run.last.size()), tolerance<T>);
-  ref.compare("output.logits", run.logits.data(), static_cast<index_t>(run.logits.size()), tolerance<T>);
+  ref.compare("output.last", run.last.data(), static_cast<index_t>(run.last.size()), parity_tolerance<T>);
+  ref.compare("output.logits", run.logits.data(), static_cast<index_t>(run.logits.size()), parity_tolerance<T>);
   compare_taps(ref, "output.eagle3.aux_hidden_states", runner, run,
                eagle3_taps(std::array<index_t, 3>{1, 2, 4}, layers));
-  ref.compare("output.eagle3.target_logits", shifted(run.logits, 2), tolerance<T>);
+  ref.compare("output.eagle3.target_logits", shifted(run.logits, 2), parity_tolerance<T>);
   ref.compare("output.eagle3.input_ids", shifted(ids, 2), 0);
   ref.compare("output.eagle3.loss_mask", shifted(std::vector<index_t>(ids.size(), 1), 2), 0);
   compare_taps(ref, "output.block.target_hidden", runner, run,
                block_taps(std::array<index_t, 3>{-1, 2, layers - 1}, layers));
-  ref.compare("output.block.target_last_hidden", run.last.data(), static_cast<index_t>(run.last.size()), tolerance<T>);
+  ref.compare("output.block.target_last_hidden", run.last.data(), static_cast<index_t>(run.last.size()),
+              parity_tolerance<T>);
   ref.finish();
 }
 

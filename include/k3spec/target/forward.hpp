@@ -66,7 +66,8 @@ class FrozenTarget {
     check(state, ids, out);
     if (ids.size() == 0) return;
     Scope scope(arena);
-    const Call call{cpu, state, steps(state, ids.extent(1), arena), out, arena};
+    const Cpu device = threads_for(cpu, ids.size());
+    const Call call{device, state, steps(state, ids.extent(1), arena), out, arena};
     auto a = Activations::allocate(arena, ids.size());
     embed(ids, a.current());
     tap(call, {Tap::What::embedding}, a.current());
@@ -82,6 +83,12 @@ class FrozenTarget {
   }
 
  private:
+  /// A call with few rows in a small model is over before other threads would have woken up for each of its products.
+  static Cpu threads_for(const Cpu& cpu, index_t rows) {
+    constexpr index_t per_layer = Model::active_parameters() / layers, worth_waking = index_t{1} << 22;
+    return rows * per_layer < worth_waking ? Cpu{1} : cpu;
+  }
+
   struct Call {
     const Cpu& cpu;
     State& state;

@@ -82,6 +82,14 @@ struct K3Target {
     add(std::integral_constant<LayerKind, LayerKind::mla_moe>{});
     return total;
   }
+
+  /// Parameters that a token is multiplied with: all but the embedding and the experts it does not choose.
+  static constexpr index_t active_parameters() {
+    const index_t moe_layers = Layout::count(LayerKind::kda_moe) + Layout::count(LayerKind::mla_moe);
+    const index_t expert = 3 * Config::moe_intermediate_size * Config::routed_expert_hidden_size;
+    return count_parameters() - vocab * hidden -
+           moe_layers * (Config::num_experts - Config::num_experts_per_token) * expert;
+  }
 };
 
 /// Exact number of parameters of a target.
