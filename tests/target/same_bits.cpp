@@ -10,8 +10,6 @@ using Run = test::Run<float>;
 
 namespace {
 
-constexpr index_t hidden = Config::hidden_size;
-
 Ids random_ids(index_t count, std::uint64_t seed) {
   Ids ids;
   for (index_t i = 0; i < count; ++i) {
