@@ -1,0 +1,169 @@
+// The laws of attention: the op alone with 1 to 4 steps' keys, and MLA around it.
+#include <doctest/doctest.h>
+
+#include <tests/laws/check_laws.hpp>
+#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/ttt_attention.hpp>
+
+using namespace k3spec;
+using laws::Input;
+using laws::Shape;
+
+namespace {
+
+/// Inputs: q, then each step's kv and k_rope.
+template <index_t Steps>
+struct TttAttentionLaw : laws::Defaults {
+  static constexpr index_t heads = 2, nope = 3, rope = 2, v = 5;
+  using Layer = laws::NoParameters;
+  using Op = TttAttention<heads, nope, rope, v>;
+  static constexpr index_t output = heads * v;
+  static constexpr auto inputs = [] {
+    std::array<Input, 1 + 2 * Steps> all{Input{heads * (nope + rope)}};
+    for (std::size_t s = 0; s < Steps; ++s) {
+      all[1 + 2 * s] = {heads * (nope + v), laws::Gradient::accumulated};
+      all[2 + 2 * s] = {rope, laws::Gradient::accumulated};
+    }
+    return all;
+  }();
+
+  template <class T>
+  struct Saved {
+    Rows<accumulate_t<T>, heads> lse;
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, Shape shape) {
+      Saved s;
+      take_rows(a, shape.rows(), s.lse);
+      return s;
+    }
+  };
+  template <class T>
+  static constexpr std::size_t scratch_bytes(Shape shape) {
+    return plan_bytes([&](ArenaPlan& a) { Op::template Scratch<accumulate_t<T>>::allocate(a, shape.rows(), Steps); });
+  }
+
+  static AttentionSpan span(Shape shape) { return {shape.sequences, shape.length, shape.length}; }
+  template <class U, class X>
+  static auto keys(const X& x) {
+    std::array<TttKeys<U>, Steps> all;
+    for (std::size_t s = 0; s < Steps; ++s) all[s] = {x[1 + 2 * s], x[2 + 2 * s]};
+    return all;
+  }
+  template <class T>
+  static void forward(const laws::Call<TttAttentionLaw, T>& c) {
+    const auto steps = keys<const T>(c.x);
+    Op::template forward<T>(c.cpu, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length}, c.y,
+                            c.saved.lse.matrix());
+  }
+  template <class T>
+  static void backward(const laws::Call<TttAttentionLaw, T>& c, const laws::Back<TttAttentionLaw, T>& b) {
+    const auto steps = keys<const T>(c.x);
+    const auto d_steps = keys<accumulate_t<T>>(b.d_x);
+    Op::template backward<T>(c.cpu, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length}, c.y,
+                             c.saved.lse.matrix(), b.d_y, b.d_x[0], d_steps, b.scratch);
+  }
+};
+
+struct SmallMLA : configs::KimiK3 {
+  static constexpr index_t hidden_size = 9, attention_input_size = 11;
+  static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
+  static constexpr std::optional<index_t> q_lora_rank = 5;
+  static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;
+};
+struct NoQLora : SmallMLA {
+  static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
+};
+struct NoGate : SmallMLA {
+  static constexpr bool mla_use_output_gate = false;
+};
+
+/// Projections, causal attention, gate and output.
+template <class Config>
+struct MLALaw : laws::Defaults {
+  using Layer = MLA<Config>;
+  using Op = TttAttention<Layer::heads, Layer::nope, Layer::rope, Layer::v_dim>;
+  static constexpr std::array inputs{Input{Layer::input}};
+  static constexpr index_t output = Layer::hidden;
+
+  template <class T>
+  struct Saved {
+    typename Layer::template Saved<T> layer;
+    Rows<accumulate_t<T>, Layer::heads> lse;
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, Shape shape) {
+      Saved s{Layer::template Saved<T>::allocate(a, shape.rows()), {}};
+      take_rows(a, shape.rows(), s.lse);
+      return s;
+    }
+    std::array<TttKeys<const T>, 1> keys() const { return {{{layer.kv.matrix(), layer.k_rope().matrix()}}}; }
+  };
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    typename Layer::template Gradient<T> gradient;
+    Rows<S, Layer::heads*(Layer::nope + Layer::v_dim)> d_kv;
+    Rows<S, Layer::rope> d_k_rope;
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, Shape shape) {
+      Scratch s{Layer::template Gradient<T>::allocate(a, shape.rows()), {}, {}};
+      take_rows(a, shape.rows(), s.d_kv), take_rows(a, shape.rows(), s.d_k_rope);
+      return s;
+    }
+  };
+  template <class T>
+  static constexpr std::size_t scratch_bytes(Shape shape) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Scratch<T>::allocate(a, shape);
+      a.borrow(Layer::template scratch_bytes<T>(shape.rows()));
+      a.borrow(plan_bytes([&](ArenaPlan& b) { Op::template Scratch<accumulate_t<T>>::allocate(b, shape.rows(), 1); }));
+    });
+  }
+
+  template <class T>
+  static void forward(const laws::Call<MLALaw, T>& c) {
+    const auto& s = c.saved;
+    const auto keys = s.keys();
+    Layer::template project<T>(c.cpu, c.w, c.x[0], s.layer);
+    Op::template forward<T>(c.cpu, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
+                            CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix());
+    Layer::template output<T>(c.cpu, c.w, c.x[0], s.layer, c.y);
+  }
+  template <class T>
+  static void backward(const laws::Call<MLALaw, T>& c, const laws::Back<MLALaw, T>& b) {
+    Scope scope(b.scratch);
+    const auto& s = c.saved;
+    const auto g = Scratch<T>::allocate(b.scratch, c.shape);
+    const auto keys = s.keys();
+    const std::array<TttKeys<accumulate_t<T>>, 1> d_keys{{{g.d_kv.matrix(), g.d_k_rope.matrix()}}};
+    evaluate(c.cpu, expr::as_expression(0.0), g.d_kv);
+    evaluate(c.cpu, expr::as_expression(0.0), g.d_k_rope);
+    Layer::template output_backward<T>(c.cpu, c.w, b.d_w, s.layer, b.d_y, g.gradient, b.scratch);
+    Op::template backward<T>(c.cpu, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
+                             CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix(),
+                             g.gradient.d_o.matrix(), g.gradient.d_q.matrix(), d_keys, b.scratch);
+    Layer::template project_backward<T>(c.cpu, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
+                                        b.scratch);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("laws: TttAttention with the keys of 1 to 4 steps, padding at either end or everywhere") {
+  laws::check<TttAttentionLaw<1>>({{1, 1}, {4, 5}, {0, 1}});
+  laws::check<TttAttentionLaw<2>>({{4, 1}, {4, 7}});
+  laws::check<TttAttentionLaw<4>>({{1, 1}, {4, 3}, {3, 71}});
+}
+
+TEST_CASE("laws: MLA with and without a low-rank query and a gate") {
+  laws::check<MLALaw<SmallMLA>>({{1, 1}, {4, 6}, {0, 1}});
+  laws::check<MLALaw<NoQLora>>({{1, 1}, {4, 6}});
+  laws::check<MLALaw<NoGate>>({{1, 1}, {4, 6}});
+}
+
+TEST_CASE("bfloat16: attention's output is float32's, rounded once, and its log-sums are float32's") {
+  laws::Trial<TttAttentionLaw<4>, float> wide({4, 70});
+  laws::Trial<TttAttentionLaw<4>, bfloat16> narrow({4, 70});
+  wide.forward(), narrow.forward();
+  for (std::size_t i = 0; i < wide.y.size(); ++i) CHECK(bfloat16(wide.y[i]).bits == narrow.y[i].bits);
+}
