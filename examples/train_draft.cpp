@@ -272,6 +272,8 @@ void train(Options o) {
 
 int main(int argc, char** argv) {
   CLI::App app("Trains an EAGLE-3 draft for a Kimi K3 target on text.");
+  // A flag given again overrides, so that a script's arguments can be followed by one's own.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Options options;
   add_files(app, options);
   add_settings(app, options);

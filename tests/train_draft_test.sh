@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What examples/train_draft does: trains, goes on where it was stopped with the same bits, refuses what does not fit.
+# $1: the program.
+set -uo pipefail
+program="$1"
+tiny=examples/data/k3-tiny
+dir="$(mktemp -d)"
+trap 'rm -rf "$dir"' EXIT
+small=(--target "$tiny" --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 --eval-every 3)
+
+fail() {
+  echo "$*"
+  exit 1
+}
+expect() {  # status, part of the output, arguments
+  local status="$1" part="$2" output
+  shift 2
+  output="$("$program" "$@" 2>&1)"
+  local found=$?
+  [[ $found -eq $status && "$output" == *"$part"* ]] ||
+    fail "train_draft $*: found status $found and: $output; wanted status $status and: $part"
+}
+same() {  # two checkpoints
+  for file in model.safetensors config.json trainer.safetensors trainer.json; do
+    cmp "$1/$file" "$2/$file" || exit 1
+  done
+}
+
+expect 0 "--ttt-steps" --help
+expect 0 "trained 4 steps" "${small[@]}" --out "$dir/a" --steps 4 --save-every 2 --threads 1
+expect 0 "simulated accept length" "${small[@]}" --out "$dir/b" --steps 4 --threads 2
+same "$dir/a/latest" "$dir/b/latest"
+
+# As if it had stopped after the second step, with the log further on.
+cp -r "$dir/a" "$dir/c"
+rm -r "$dir/c/step-00000004"
+ln -sfn step-00000002 "$dir/c/latest"
+expect 0 "trained 4 steps" "${small[@]}" --out "$dir/c" --resume
+same "$dir/a/latest" "$dir/c/latest"
+timeless() { sed 's/,"seconds":[^}]*//' "$1/train.jsonl"; }
+diff <(timeless "$dir/a") <(timeless "$dir/c") || fail "the resumed run's log differs"
+
+expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/d" --minutes 0.02
+expect 1 "--device: found cuda, wanted cpu" "${small[@]}" --out "$dir/e" --device cuda
+expect 1 "--out: found $dir/a/step-00000004, wanted a directory without a run, or --resume" "${small[@]}" --out "$dir/a"
+expect 1 "--lr: found 0.5, wanted 0.002, the resumed run's own" "${small[@]}" --out "$dir/a" --resume --lr 0.5
+expect 1 "--resume: found no checkpoint" "${small[@]}" --out "$dir/e" --resume
+expect 1 "nowhere/train.txt: found No such file or directory" --target nowhere --out "$dir/e"
+expect 1 "window length: found 9999999" "${small[@]}" --out "$dir/e" --steps 1 --length 9999999
+expect 1 "ttt_steps: found 0" "${small[@]}" --out "$dir/e" --steps 1 --ttt-steps 0
+expect 1 "schedule: total_steps: found 0" "${small[@]}" --out "$dir/e" --steps 0
+[[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"
