@@ -1,0 +1,128 @@
+/// \file
+/// Tokens per second of what the main job does on k3-tiny: a training step of the EAGLE-3 draft (8 x 192 tokens, 5 TTT
+/// steps) whole and in its parts, target forwards of the sizes that decoding and training use, and decoding itself.
+/// Run in the project's root.
+
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+
+#include <k3spec/decode/speculative.hpp>
+#include <k3spec/target/load.hpp>
+#include <k3spec/train/trainer.hpp>
+
+namespace {
+
+using namespace k3spec;
+using Config = configs::KimiK3Tiny;
+using Draft = Eagle3Draft<Config>;
+const std::filesystem::path data = "examples/data/k3-tiny";
+constexpr index_t batch = 8, length = 192, ttt_steps = 5;
+
+Parameters<K3Target<Config>, float> load() {
+  Parameters<K3Target<Config>, float> parameters;
+  load_target<Config>(data, parameters);
+  return parameters;
+}
+
+std::vector<index_t> text(index_t count) {
+  std::ifstream file(data / "heldout.txt", std::ios::binary);
+  std::vector<index_t> ids;
+  for (std::istreambuf_iterator<char> c(file), end; c != end && static_cast<index_t>(ids.size()) < count; ++c) {
+    ids.push_back(static_cast<unsigned char>(*c));
+  }
+  return ids;
+}
+
+DraftVocabulary first_letters() {
+  std::vector<index_t> ids(Config::draft_vocab_size);
+  std::iota(ids.begin(), ids.end(), index_t{64});
+  return DraftVocabulary(ids, Config::vocab_size);
+}
+
+void count_tokens(benchmark::State& state, index_t tokens) {
+  state.counters["tokens/s"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * tokens), benchmark::Counter::kIsRate);
+}
+
+/// Arguments: sequences, new tokens of each, threads.
+void target_forward(benchmark::State& state) {
+  const index_t sequences = state.range(0), tokens = state.range(1);
+  const Cpu cpu{static_cast<int>(state.range(2))};
+  const auto parameters = load();
+  const FrozenTarget<Config, float> target(parameters.weights());
+  FrozenTarget<Config, float>::State memory({sequences, length + tokens, 16});
+  Arena arena(FrozenTarget<Config, float>::scratch_bytes(sequences, std::max(tokens, length)));
+  Buffer<float> last(sequences * std::max(tokens, length) * Config::hidden_size);
+  const auto ids = text(sequences * length);
+  const auto run = [&](index_t n) {
+    target.forward(cpu, memory, Matrix<const index_t>(ids.data(), sequences, n),
+                   {Matrix<float>(last.data(), sequences * n, Config::hidden_size)}, arena);
+  };
+  if (tokens < length) run(length);  // decoding goes on behind a prompt
+  for (auto _ : state) {
+    if (tokens < length) {
+      run(tokens);
+      memory.accept(0);
+    } else {
+      for (index_t b = 0; b < sequences; ++b) memory.reset(b);
+      run(tokens);
+    }
+  }
+  count_tokens(state, sequences * tokens);
+}
+
+/// Argument: threads.
+void training_step(benchmark::State& state) {
+  TrainSettings settings;
+  settings.batch = batch;
+  settings.length = length;
+  settings.ttt_steps = ttt_steps;
+  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), first_letters(), {1, 3, 4}, settings);
+  const auto ids = text(batch * length);
+  for (auto _ : state) trainer.step(Matrix<const index_t>(ids.data(), batch, length));
+  count_tokens(state, batch * length);
+}
+
+/// Argument: threads. Only the draft's part of a step: the objective forward and backward on given features.
+void objective(benchmark::State& state) {
+  const Cpu cpu{static_cast<int>(state.range(0))};
+  TargetFeatures<Config, float> features(load(), first_letters(), {1, 3, 4}, batch, length);
+  TttObjective<Draft, float> objective(batch * length, ttt_steps);
+  Parameters<Draft, float> parameters;
+  Gradients<Draft, float> gradients;
+  parameters.initialize(1);
+  const auto ids = text(batch * length);
+  const auto made = features.make(cpu, Matrix<const index_t>(ids.data(), batch, length));
+  const auto d_w = gradients.weights();
+  for (auto _ : state) objective.forward_backward(cpu, parameters.weights(), d_w, made, features.teacher());
+  count_tokens(state, batch * length);
+}
+
+/// Argument: threads. Plain greedy decoding of 64 tokens after 96.
+void plain_decoding(benchmark::State& state) {
+  const Cpu cpu{static_cast<int>(state.range(0))};
+  const auto parameters = load();
+  const FrozenTarget<Config, float> target(parameters.weights());
+  GreedyDecoder<Config, float> decoder(target, 160, DecodeOptions{});
+  const auto prompt = text(96);
+  for (auto _ : state) decoder.generate(cpu, prompt);
+  count_tokens(state, 64);
+}
+
+}  // namespace
+
+BENCHMARK(training_step)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(objective)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(target_forward)
+    ->ArgNames({"sequences", "tokens", "threads"})
+    ->ArgsProduct({{1}, {1, 6, 64}, {1, 2}})
+    ->ArgsProduct({{8}, {192}, {1, 2}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(plain_decoding)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_MAIN();
