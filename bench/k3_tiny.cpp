@@ -82,7 +82,8 @@ void training_step(benchmark::State& state) {
   settings.batch = batch;
   settings.length = length;
   settings.ttt_steps = ttt_steps;
-  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), first_letters(), {1, 3, 4}, settings);
+  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), first_letters(), {1, 3, 4},
+                                       settings);
   const auto ids = text(batch * length);
   for (auto _ : state) trainer.step(Matrix<const index_t>(ids.data(), batch, length));
   count_tokens(state, batch * length);

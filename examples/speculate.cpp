@@ -45,7 +45,9 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--draft", o.draft, "folder of the EAGLE-3 draft that train_draft wrote")->required();
   app.add_option("--text", o.text, "text whose pieces are the prompts")->capture_default_str();
   app.add_option("--prompts", o.prompts, "how many prompts")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--prompt-length", o.prompt_length, "bytes of each")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--prompt-length", o.prompt_length, "bytes of each")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_option("--tokens", o.decode.max_new_tokens, "tokens to generate after each")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -37,6 +37,8 @@
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
 #include <k3spec/backend/cpu/gemm_pack.hpp>
 #include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_product.hpp>
+#include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>

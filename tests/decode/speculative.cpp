@@ -34,7 +34,8 @@ struct Tiny {
   }
   std::span<const index_t> prompt(std::size_t i) const { return std::span(prompts).subspan(i * 64, 64); }
   std::vector<index_t> continuation(std::size_t i) const {
-    return {greedy.begin() + static_cast<std::ptrdiff_t>(i * 96), greedy.begin() + static_cast<std::ptrdiff_t>(i * 96 + 96)};
+    return {greedy.begin() + static_cast<std::ptrdiff_t>(i * 96),
+            greedy.begin() + static_cast<std::ptrdiff_t>(i * 96 + 96)};
   }
 };
 
@@ -102,7 +103,8 @@ TEST_CASE("speculative decoding equals plain greedy decoding: trained and random
         tokens += static_cast<index_t>(result.tokens.size()) - 1;
       }
       const double per_forward = static_cast<double>(tokens) / static_cast<double>(forwards);
-      MESSAGE(std::string(is_trained ? "trained" : "random"), " draft, chain ", chain, ": ", per_forward, " tokens per forward");
+      MESSAGE(std::string(is_trained ? "trained" : "random"), " draft, chain ", chain, ": ", per_forward,
+              " tokens per forward");
       if (is_trained) CHECK(per_forward > 1.1);
       if (!is_trained) CHECK(per_forward < 1.1);
     }

@@ -44,7 +44,8 @@ class Eagle3Session {
   /// Appends verified positions: aux [n, A] the target's states there, ids [n] the tokens one position later.
   void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
-    if (length_ + n > capacity_) throw Error("draft cache: positions", std::to_string(length_ + n), "at most " + std::to_string(capacity_));
+    if (length_ + n > capacity_)
+      throw Error("draft cache: positions", std::to_string(length_ + n), "at most " + std::to_string(capacity_));
     typename Draft::template Activations<T> acts{};
     acts.fc = fc_.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = aux_normed_.rows(0, n);

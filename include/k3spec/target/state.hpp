@@ -5,8 +5,8 @@
 ///
 /// After a call of forward with at most `rollback` tokens, accept(sequence, m) keeps the first m of them. That costs
 /// nothing: such a call leaves the recurrent states where they were and logs what leads on from there (see
-/// ops/kda.hpp); the next call, before anything else, brings them over the tokens that were kept. defines: StateSize,
-/// TargetState, SequenceStep, KdaMemory, MlaMemory
+/// ops/kda.hpp); the next call, before anything else, brings them over the tokens that were kept.
+/// defines: StateSize, TargetState, SequenceStep, KdaMemory, MlaMemory
 
 #include <algorithm>
 #include <string>
