@@ -4,6 +4,7 @@
 /// defines: DenseMlp
 
 #include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 
 namespace k3spec {
@@ -46,7 +47,7 @@ struct DenseMlp {
 
   /// x, y [rows, hidden]
   template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, Arena& arena) {
+  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
 #include <k3spec/target/taps.hpp>
 
@@ -51,11 +52,7 @@ class FrozenTarget {
 
   /// Bytes of scratch that forward takes for `tokens` new tokens of each of `sequences` sequences.
   static constexpr std::size_t scratch_bytes(index_t sequences, index_t tokens) {
-    return plan_bytes([&](ArenaPlan& a) {
-      Activations::allocate(a, sequences * tokens);
-      a.template take<SequenceStep>(sequences);
-      a.borrow(layer_bytes(sequences, tokens));
-    });
+    return sequences * tokens == 0 ? 0 : static_cast<std::size_t>(sequences) * sequence_bytes(tokens);
   }
 
   /// Processes ids [sequences, new tokens], each row behind what the state knows of its sequence. No result depends on
@@ -66,14 +63,20 @@ class FrozenTarget {
     check(state, ids, out);
     if (ids.size() == 0) return;
     Scope scope(arena);
+    const index_t sequences = ids.extent(0), tokens = ids.extent(1);
+    const std::size_t each = sequence_bytes(tokens);
+    std::byte* memory = arena.take<std::byte>(static_cast<index_t>(scratch_bytes(sequences, tokens)));
+    // Sequences know nothing of one another: each thread takes some through all layers. One alone has all threads.
     const Cpu device = threads_for(cpu, ids.size());
-    const Call call{device, state, steps(state, ids.extent(1), arena), out, arena};
-    auto a = Activations::allocate(arena, ids.size());
-    embed(ids, a.current());
-    tap(call, {Tap::What::embedding}, a.current());
-    for (index_t i = 0; i < layers; ++i) run_layer(call, i, a);
-    finish(call, a);
-    for (index_t b = 0; b < state.sequences(); ++b) state.finish(b, call.steps[b]);
+    const index_t parts = std::min<index_t>(std::max(device.threads, 1), sequences);
+    parallel_for(device, parts, [&](index_t p) {
+      const index_t first = sequences * p / parts, count = sequences * (p + 1) / parts - first;
+      const auto offset = static_cast<std::size_t>(first) * each, size = static_cast<std::size_t>(count) * each;
+      ArenaSlice slice(memory + offset, size);
+      run({parts == 1 ? device : Cpu{1}, state, first, count, rows_of(out, first * tokens, count * tokens), slice},
+          ids.rows(first, count));
+    });
+    for (index_t b = 0; b < sequences; ++b) state.finish(b, state.step(b, tokens));
   }
 
   /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
@@ -89,14 +92,28 @@ class FrozenTarget {
     return rows * per_layer < worth_waking ? Cpu{1} : cpu;
   }
 
+  /// Some sequences of a batch.
   struct Call {
-    const Cpu& cpu;
+    Cpu cpu;
     State& state;
-    const SequenceStep* steps;
-    const TargetOutput<T>& out;
-    Arena& arena;
-    index_t sequences() const { return state.sequences(); }
+    index_t first, sequences;
+    TargetOutput<T> out;
+    ArenaSlice& arena;
+    const SequenceStep* steps = nullptr;
   };
+
+  static TargetOutput<T> rows_of(const TargetOutput<T>& out, index_t begin, index_t count) {
+    return {out.last.rows(begin, count), out.taps, out.taps.empty() ? out.tapped : out.tapped.rows(begin, count)};
+  }
+
+  void run(Call call, const Matrix<const index_t>& ids) const {
+    call.steps = steps(call, ids.extent(1));
+    auto a = Activations::allocate(call.arena, ids.size());
+    embed(ids, a.current());
+    tap(call, {Tap::What::embedding}, a.current());
+    for (index_t i = 0; i < layers; ++i) run_layer(call, i, a);
+    finish(call, a);
+  }
 
   /// The residual streams, [rows, hidden] each: the starts of the blocks so far, and the current sum.
   struct Activations {
@@ -117,21 +134,29 @@ class FrozenTarget {
     std::span<const Matrix<T>> values() const { return std::span(stream.data(), static_cast<std::size_t>(blocks + 1)); }
   };
 
-  static constexpr std::size_t layer_bytes(index_t sequences, index_t tokens) {
-    const index_t rows = sequences * tokens;
+  /// Scratch of one sequence; several take no more than several times as much.
+  static constexpr std::size_t sequence_bytes(index_t tokens) {
+    return plan_bytes([&](ArenaPlan& a) {
+      a.template take<SequenceStep>(1);
+      Activations::allocate(a, tokens);
+      a.borrow(layer_bytes(tokens));
+    });
+  }
+
+  static constexpr std::size_t layer_bytes(index_t tokens) {
     std::size_t most = 0;
     const auto need = [&](bool used, auto&& take) {
       if (used) most = std::max(most, plan_bytes(take));
     };
     const auto any = [&](LayerKind a, LayerKind b) { return Layout::count(a) + Layout::count(b) > 0; };
     need(any(LayerKind::kda_dense, LayerKind::kda_moe),
-         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, sequences, tokens); });
+         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, 1, tokens); });
     need(any(LayerKind::mla_dense, LayerKind::mla_moe),
-         [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, rows); });
+         [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_dense, LayerKind::mla_dense),
-         [&](ArenaPlan& a) { DenseMlp<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, rows); });
+         [&](ArenaPlan& a) { DenseMlp<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_moe, LayerKind::mla_moe),
-         [&](ArenaPlan& a) { a.borrow(LatentMoe<Config>::template scratch_bytes<T>(rows)); });
+         [&](ArenaPlan& a) { a.borrow(LatentMoe<Config>::template scratch_bytes<T>(tokens)); });
     return most;
   }
 
@@ -156,9 +181,9 @@ class FrozenTarget {
     }
   }
 
-  static const SequenceStep* steps(const State& state, index_t tokens, Arena& arena) {
-    SequenceStep* s = arena.take<SequenceStep>(state.sequences());
-    for (index_t b = 0; b < state.sequences(); ++b) s[b] = state.step(b, tokens);
+  static const SequenceStep* steps(const Call& call, index_t tokens) {
+    SequenceStep* s = call.arena.template take<SequenceStep>(call.sequences);
+    for (index_t b = 0; b < call.sequences; ++b) s[b] = call.state.step(call.first + b, tokens);
     return s;
   }
 
@@ -216,12 +241,12 @@ class FrozenTarget {
     const index_t slot = Layout::attention_slot(i);
     if (layer.kda) {
       KdaAttention<Config>::forward(
-          call.cpu, *layer.kda, call.steps, call.sequences(), [&](index_t b) { return call.state.kda(slot, b); },
-          a.normed, a.current(), into, call.arena);
+          call.cpu, *layer.kda, call.steps, call.sequences,
+          [&](index_t b) { return call.state.kda(slot, call.first + b); }, a.normed, a.current(), into, call.arena);
     } else {
       MlaAttention<Config>::forward(
-          call.cpu, *layer.mla, call.steps, call.sequences(), [&](index_t b) { return call.state.mla(slot, b); },
-          a.normed, a.current(), into, call.arena);
+          call.cpu, *layer.mla, call.steps, call.sequences,
+          [&](index_t b) { return call.state.mla(slot, call.first + b); }, a.normed, a.current(), into, call.arena);
     }
   }
 

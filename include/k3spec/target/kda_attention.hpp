@@ -12,6 +12,7 @@
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/short_conv.hpp>
+#include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 #include <k3spec/target/state.hpp>
 
@@ -147,7 +148,7 @@ struct KdaAttention {
   /// x, y [sequences · tokens, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
-                      const X& x, const Y& y, Into into, Arena& arena) {
+                      const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
     const index_t tokens = steps[0].tokens;
     const auto s = Scratch<T>::allocate(arena, sequences, tokens);

@@ -10,6 +10,7 @@
 
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/ops/route.hpp>
+#include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/dense_mlp.hpp>
 
 namespace k3spec {
@@ -137,7 +138,7 @@ struct LatentMoe {
 
   /// x, y [rows, hidden]
   template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, Arena& arena) {
+  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     choose<T>(cpu, w, x, s);

@@ -12,6 +12,7 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 #include <k3spec/target/state.hpp>
 
@@ -102,7 +103,7 @@ struct MlaAttention {
   /// x, y [sequences · tokens, hidden]; memory(b) is the MlaMemory of sequence b, steps[b] what happens to it.
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
-                      const X& x, const Y& y, Into into, Arena& arena) {
+                      const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);

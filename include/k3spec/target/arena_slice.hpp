@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// defines: ArenaSlice
+
+#include <cstddef>
+#include <string>
+
+#include <k3spec/core/arena.hpp>
+
+namespace k3spec {
+
+/// A piece of an Arena's memory that one thread hands out by itself.
+class ArenaSlice {
+ public:
+  /// \param memory  `bytes` of it, aligned
+  ArenaSlice(std::byte* memory, std::size_t bytes) : memory_(memory), capacity_(bytes) {}
+
+  /// \throws Error when the plan was too small
+  template <class T>
+  T* take(index_t count) {
+    const std::size_t bytes = aligned(static_cast<std::size_t>(count) * sizeof(T));
+    if (bytes > capacity_ - used_) {
+      throw Error("arena slice: bytes left", std::to_string(capacity_ - used_), std::to_string(bytes));
+    }
+    std::byte* p = memory_ + used_;
+    used_ += bytes;
+    return reinterpret_cast<T*>(p);
+  }
+
+  std::size_t used() const { return used_; }
+  void release(std::size_t mark) { used_ = mark; }
+
+ private:
+  std::byte* memory_;
+  std::size_t capacity_, used_ = 0;
+};
+
+}  // namespace k3spec
