@@ -61,6 +61,7 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/layers/mla.hpp>
+#include <k3spec/layers/packed.hpp>
 
 // losses: row formulas that compare a draft with its teacher
 #include <k3spec/losses/soft_cross_entropy.hpp>

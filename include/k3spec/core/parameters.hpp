@@ -10,7 +10,7 @@
 ///
 /// where `visit` calls `v(at / "weight", w.weight, Init::normal)` for each tensor in file order, and hands sublayers
 /// on with `Sub::visit(w.sub, at / "sub", v)`.
-/// defines: Path, Init, Frozen, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients
+/// defines: Path, Init, Frozen, Packed, stored_t, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients
 
 #include <string>
 #include <string_view>
@@ -54,6 +54,26 @@ enum class Init { normal, ones, zeros };
 struct Frozen {
   Init init;
 };
+
+/// In place of an element type, `Weights<Packed<T>>`: matrices laid out for products with few rows, never to change
+/// (layers/packed.hpp).
+template <class T>
+struct Packed {};
+
+namespace detail {
+template <class T>
+struct Stored {
+  using type = T;
+};
+template <class T>
+struct Stored<Packed<T>> {
+  using type = const T;
+};
+}  // namespace detail
+
+/// The element type of what is no matrix of a product: vectors and tables.
+template <class T>
+using stored_t = typename detail::Stored<T>::type;
 
 namespace detail {
 

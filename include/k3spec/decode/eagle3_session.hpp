@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/layers/packed.hpp>
 #include <k3spec/ops/argmax.hpp>
 
 namespace k3spec {
@@ -19,15 +20,15 @@ namespace k3spec {
 template <class Draft, Element T>
 class Eagle3Session {
  public:
-  using Weights = typename Draft::template Weights<const T>;
   using S = accumulate_t<T>;
 
+  /// \param weights    must outlive the session, which views its vectors and embedding
   /// \param to_target  [draft vocabulary] the target's id of each draft token
   /// \param capacity   positions
   /// \param rows       the most positions appended at a time
   /// \param chain      the most tokens drafted at a time, 1 to Draft::max_steps
-  Eagle3Session(const Weights& weights, std::vector<index_t> to_target, index_t capacity, index_t rows, index_t chain)
-      : weights_(weights), to_target_(std::move(to_target)), capacity_(capacity), chain_(chain) {
+  Eagle3Session(const typename Draft::template Weights<const T>& weights, std::vector<index_t> to_target, index_t capacity, index_t rows, index_t chain)
+      : weights_(pack_weights<Draft, T>(weights)), to_target_(std::move(to_target)), capacity_(capacity), chain_(chain) {
     if (chain < 1 || chain > Draft::max_steps) {
       throw Error("chain", std::to_string(chain), "1 to " + std::to_string(Draft::max_steps));
     }
@@ -107,7 +108,7 @@ class Eagle3Session {
     return to_target_[static_cast<std::size_t>(argmax_row(logits_.data(), Draft::draft_vocabulary))];
   }
 
-  Weights weights_;
+  typename Draft::template Weights<Packed<T>> weights_;
   std::vector<index_t> to_target_;
   index_t capacity_, chain_, length_ = 0;
   Arena memory_;

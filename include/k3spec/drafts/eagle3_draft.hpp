@@ -45,7 +45,7 @@ struct Eagle3Draft {
 
   template <class T>
   struct Weights {
-    View<T, vocabulary, hidden> embed_tokens;
+    View<stored_t<T>, vocabulary, hidden> embed_tokens;
     std::array<typename AuxNorm::template Weights<T>, Config::fc_norm ? num_aux : 0> fc_norm;
     typename Fc::template Weights<T> fc;
     typename Norm::template Weights<T> input_layernorm, hidden_norm, post_attention_layernorm, norm;
@@ -144,8 +144,8 @@ struct Eagle3Draft {
   // ---- forward ------------------------------------------------------------------------------------------------
 
   /// aux [R, A] -> fc [R, H]; once per batch.
-  template <class T>
-  static void project_hidden_states(const Cpu& cpu, const Weights<const T>& w, const Rows<const T, aux_width>& aux,
+  template <class T, class W>
+  static void project_hidden_states(const Cpu& cpu, const W& w, const Rows<const T, aux_width>& aux,
                                     const Activations<T>& acts) {
     if constexpr (Config::fc_norm) {
       for (index_t i = 0; i < num_aux; ++i) {
@@ -160,8 +160,8 @@ struct Eagle3Draft {
 
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
-  template <class T, class Visible>
-  static void step_forward(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+  template <class T, class Visible, class W>
+  static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s,
                            const Rows<const T, hidden>& hidden_in, const AttentionSpan& span,
                            std::span<const TttKeys<const T>> steps, const Visible& visible) {
     before_attention(cpu, w, s, hidden_in);
@@ -170,8 +170,8 @@ struct Eagle3Draft {
   }
 
   /// Embeds, norms and projects: everything of a step up to its queries, keys and values.
-  template <class T>
-  static void before_attention(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+  template <class T, class W>
+  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s,
                                const Rows<const T, hidden>& hidden_in) {
     embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
     Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
@@ -180,8 +180,8 @@ struct Eagle3Draft {
   }
 
   /// From the attention's result s.attention.o to s.out.
-  template <class T>
-  static void after_attention(const Cpu& cpu, const Weights<const T>& w, const Step<T>& s,
+  template <class T, class W>
+  static void after_attention(const Cpu& cpu, const W& w, const Step<T>& s,
                               const Rows<const T, hidden>& hidden_in) {
     evaluate(cpu, expr::arg<0>, s.middle, hidden_in);
     Attention::output(cpu, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
@@ -193,8 +193,8 @@ struct Eagle3Draft {
 
   /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
   /// ids [R]; sequences of `length` tokens each.
-  template <class T, class Visible>
-  static void forward(const Cpu& cpu, const Weights<const T>& w, Vector<const index_t> ids, index_t length,
+  template <class T, class Visible, class W>
+  static void forward(const Cpu& cpu, const W& w, Vector<const index_t> ids, index_t length,
                       const Rows<const T, aux_width>& aux, const Visible& visible, const Activations<T>& acts) {
     const AttentionSpan span{ids.extent(0) / length, length, length};
     project_hidden_states(cpu, w, aux, acts);
@@ -209,8 +209,8 @@ struct Eagle3Draft {
   }
 
   /// Rows of a step's `out` -> what the head reads: RMS(out), or out itself where the step has normed it already.
-  template <class T, AnyView X, AnyView Y>
-  static void head_input(const Cpu& cpu, const Weights<const T>& w, const X& out, const Y& y) {
+  template <class W, AnyView X, AnyView Y>
+  static void head_input(const Cpu& cpu, const W& w, const X& out, const Y& y) {
     if constexpr (Config::norm_output) {
       evaluate(cpu, expr::arg<0>, y, out);
     } else {
@@ -219,8 +219,8 @@ struct Eagle3Draft {
   }
 
   /// head_input rows [n, H] -> logits [n, draft vocabulary]
-  template <class T, AnyView X, AnyView Y>
-  static void compute_logits(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& logits) {
+  template <class W, AnyView X, AnyView Y>
+  static void compute_logits(const Cpu& cpu, const W& w, const X& x, const Y& logits) {
     Head::forward(cpu, w.lm_head, x, logits);
   }
 

@@ -61,8 +61,8 @@ struct GatedMLP {
   };
 
   /// x [rows, Hidden] -> y [rows, Hidden], overwritten or added to (before the one rounding).
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& y, const Saved<T>& saved,
+  template <class T, class W, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const W& w, const X& x, const Y& y, const Saved<T>& saved,
                       Into into = Into::overwrite) {
     Up::forward(cpu, w.gate_proj, x, saved.gate);
     Up::forward(cpu, w.up_proj, x, saved.up);

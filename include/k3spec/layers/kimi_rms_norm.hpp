@@ -14,7 +14,7 @@ struct KimiRMSNorm {
 
   template <class T>
   struct Weights {
-    View<T, N> weight;
+    View<stored_t<T>, N> weight;
   };
 
   template <class W, class V>
@@ -25,6 +25,11 @@ struct KimiRMSNorm {
   /// x, y [rows, N]
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Weights<const T>& w, double eps, const X& x, const Y& y) {
+    rms_norm_forward<T>(cpu, w.weight, eps, x, y);
+  }
+
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
     rms_norm_forward<T>(cpu, w.weight, eps, x, y);
   }
 

@@ -2,7 +2,7 @@
 /// \file
 /// defines: Linear
 
-#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/parameters.hpp>
 
 namespace k3spec {
@@ -18,6 +18,11 @@ struct Linear {
     View<T, Out, In> weight;
   };
 
+  template <class T>
+  struct Weights<Packed<T>> {
+    PackedWeights<T> weight;
+  };
+
   template <class W, class V>
   static constexpr void visit(W& w, const Path& at, V&& v) {
     v(at / "weight", w.weight, Init::normal);
@@ -27,6 +32,12 @@ struct Linear {
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
     gemm(cpu, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+  }
+
+  /// The same bits from packed weights.
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y, Into into = Into::overwrite) {
+    gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
   }
 
   /// d_x [rows, In] (= or +=) d_y W

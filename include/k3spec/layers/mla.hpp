@@ -124,8 +124,8 @@ struct MLA {
   };
 
   /// x [rows, input] -> saved.q, kv_a, kv
-  template <class T, AnyView X>
-  static void project(const Cpu& cpu, const Weights<const T>& w, const X& x, const Saved<T>& s) {
+  template <class T, class W, AnyView X>
+  static void project(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
     if constexpr (has_q_lora) {
       QA::forward(cpu, w.q_a_proj, x, s.q_a);
       QNorm::forward(cpu, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
@@ -139,8 +139,8 @@ struct MLA {
   }
 
   /// saved.o [rows, heads·v] and x -> y [rows, hidden], overwritten or added to before the one rounding
-  template <class T, AnyView X, AnyView Y>
-  static void output(const Cpu& cpu, const Weights<const T>& w, const X& x, const Saved<T>& s, const Y& y,
+  template <class T, class W, AnyView X, AnyView Y>
+  static void output(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s, const Y& y,
                      Into into = Into::overwrite) {
     if constexpr (has_gate) {
       G::forward(cpu, w.g_proj, x, s.gate);
