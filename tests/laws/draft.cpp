@@ -67,9 +67,8 @@ struct UnrollLaw : laws::Defaults {
                                CausalVisibility{c.mask.data(), c.shape.length}, c.saved.acts);
     for (index_t k = 0; k < steps; ++k) {
       const auto& x = c.saved.x[static_cast<std::size_t>(k)];
-      Layer::template head_input<T>(c.cpu, c.w, c.saved.acts.step(k).out, x);
-      Layer::template compute_logits<T>(c.cpu, c.w, x,
-                                        c.y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary));
+      Layer::head_input(c.cpu, c.w, c.saved.acts.step(k).out, x);
+      Layer::compute_logits(c.cpu, c.w, x, c.y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary));
     }
   }
   template <class T>
