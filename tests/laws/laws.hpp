@@ -158,6 +158,26 @@ class Trial {
   }
   void backward(int threads = 1) { Law::backward(call(threads), back()); }
 
+  Call<Law, T> call(int threads) {
+    Call<Law, T> c{Cpu{threads},
+                   shape,
+                   parameters.weights(),
+                   {},
+                   Vector<const index_t>(ids_.data(), shape.rows()),
+                   Vector<const std::uint8_t>(mask_.data(), shape.rows()),
+                   saved_,
+                   fixture_,
+                   Matrix<T>(y.data(), shape.rows(), Law::output)};
+    for (std::size_t i = 0; i < count; ++i) c.x[i] = Matrix<const T>(x[i].data(), shape.rows(), Law::inputs[i].columns);
+    return c;
+  }
+  Back<Law, T> back() {
+    Back<Law, T> b{gradients.weights(), Matrix<const S>(d_y.data(), shape.rows(), Law::output), {}, arena};
+    for (std::size_t i = 0; i < count; ++i) b.d_x[i] = Matrix<S>(d_x[i].data(), shape.rows(), Law::inputs[i].columns);
+    return b;
+  }
+  typename Law::template Fixture<T>& fixture() { return fixture_; }
+
   /// NaN in all that must be written before it is read.
   void poison() {
     arena.release(0);
@@ -226,25 +246,6 @@ class Trial {
         view.data()[i] = T(static_cast<S>(value));
       }
     });
-  }
-
-  Call<Law, T> call(int threads) {
-    Call<Law, T> c{Cpu{threads},
-                   shape,
-                   parameters.weights(),
-                   {},
-                   Vector<const index_t>(ids_.data(), shape.rows()),
-                   Vector<const std::uint8_t>(mask_.data(), shape.rows()),
-                   saved_,
-                   fixture_,
-                   Matrix<T>(y.data(), shape.rows(), Law::output)};
-    for (std::size_t i = 0; i < count; ++i) c.x[i] = Matrix<const T>(x[i].data(), shape.rows(), Law::inputs[i].columns);
-    return c;
-  }
-  Back<Law, T> back() {
-    Back<Law, T> b{gradients.weights(), Matrix<const S>(d_y.data(), shape.rows(), Law::output), {}, arena};
-    for (std::size_t i = 0; i < count; ++i) b.d_x[i] = Matrix<S>(d_x[i].data(), shape.rows(), Law::inputs[i].columns);
-    return b;
   }
 
   std::vector<index_t> ids_;
@@ -462,7 +463,8 @@ std::string rounds_once(Shape shape) {
   Trial<Law, double> exact(shape);
   Trial<Law, bfloat16> rounded(shape);
   exact.forward(), exact.backward(), rounded.forward(), rounded.backward();
-  const auto wanted = exact.results(), found = rounded.results();
+  const auto wanted = exact.results();
+  const auto found = rounded.results();
   std::vector<double> moved(wanted.size());
   for (index_t sample = 0; sample < 8; ++sample) {
     Trial<Law, double> off(shape);

@@ -261,7 +261,7 @@ struct TttAttention {
         for (index_t i = 0; i < n; ++i) {
           centre[static_cast<std::size_t>(i)] = dot(d_o.row(row + i) + head * V, o.row(row + i) + head * V, V);
         }
-        const index_t end = std::min(span.keys, visible.end(sequence, query + n - 1));
+        const index_t end = std::min(span.keys, visible.end(sequence, span.first + query + n - 1));
         for (index_t key = 0; key < end; key += key_tile) tile(query, n, key, std::min(key_tile, end - key));
         for (std::size_t s = 1; s < steps.size(); ++s) diagonal(s, row, n);
       }

@@ -95,6 +95,8 @@ class TttObjective {
   /// The state that step k's head reads, after either call: rows of [R, H].
   const Rows<T, Draft::hidden>& out(index_t k) const { return acts_.step(k).out; }
   index_t steps() const { return steps_; }
+  /// The most bytes that were in use at a time; bytes(rows, steps) once forward_backward has run.
+  std::size_t peak_bytes() const { return arena_.peak(); }
 
  private:
   using Activations = typename Draft::template Activations<T>;
@@ -172,6 +174,15 @@ class TttObjective {
     want("input_ids", batch.input_ids.extent(0)), want("attention_mask", batch.attention_mask.extent(0));
     want("loss_mask", batch.loss_mask.extent(0)), want("aux", batch.aux.extent(0));
     want("teacher_top", batch.teacher_top.extent(0));
+    if (batch.t2d.extent(0) != Draft::vocabulary) {
+      throw Error("batch: t2d", std::to_string(batch.t2d.extent(0)), std::to_string(Draft::vocabulary) + " tokens");
+    }
+    for (index_t r = 0; r < rows_; ++r) {
+      const index_t top = batch.teacher_top(r);
+      if (top >= 0 && top < Draft::vocabulary) continue;
+      throw Error("batch: teacher_top at row " + std::to_string(r), std::to_string(top),
+                  "0 to " + std::to_string(Draft::vocabulary - 1));
+    }
     if (batch.length > 0 && rows_ % batch.length == 0) return;
     throw Error("batch: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows_));
   }
