@@ -29,7 +29,7 @@ using Trainer = Eagle3Trainer<Config, float>;
 struct Options {
   fs::path target, train, heldout, out, log;
   TrainSettings settings;
-  double minutes = 4.5;
+  double minutes = 5;
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
   bool resume = false;
   std::string draft = "eagle3", progress = "auto";
@@ -57,8 +57,8 @@ void add_settings(CLI::App& app, Options& o) {
   add("total_steps", "--steps", s.schedule.total_steps, "Steps to train, instead of --minutes");
   auto* minutes =
       app.add_option("--minutes", o.minutes,
-                     "Time to train. The first steps, while the learning rate rises, are measured; then the "
-                     "number of steps is fixed, and with it the schedule")
+                     "Time to train. The steps of the warmup are measured; then the number of steps is fixed, "
+                     "and with it the schedule")
           ->check(CLI::PositiveNumber)
           ->capture_default_str();
   minutes->excludes(o.flags["total_steps"]);
@@ -110,9 +110,9 @@ void complete(Options& o) {
   if (o.log.empty()) o.log = o.out / "train.jsonl";
   o.timed = o.flags["total_steps"]->count() == 0;
   if (o.timed && !o.resume) {
-    if (o.settings.schedule.warmup_steps < 3) {
+    if (o.settings.schedule.warmup_steps < 2) {
       throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
-                  "at least 3 with --minutes: speed is measured while the rate rises");
+                  "at least 2 with --minutes: speed is measured while the rate rises");
     }
     o.settings.schedule.total_steps = std::numeric_limits<std::int32_t>::max();
   }
@@ -154,23 +154,20 @@ class Run {
         heldout_(heldout),
         checkpoints_(o.out, o.keep),
         log_(o.log, trainer.next_step()),
-        progress_({.style = style(o.progress)}) {}
+        progress_({.style = style(o.progress)}),
+        planned_(!o.timed),
+        saved_at_(trainer.next_step()) {}
 
   void operator()() {
     if (trainer_.next_step() == 0) look();
-    while (trainer_.next_step() < total()) {
+    while (trainer_.next_step() < total() && !late()) {
       step();
-      if (options_.timed && trainer_.next_step() == measured_steps()) plan();
+      if (!planned_ && trainer_.next_step() == trainer_.settings().schedule.warmup_steps) plan();
       const index_t done = trainer_.next_step();
-      const bool last = done == total();
-      if (last || done % options_.eval_every == 0) look();
-      if (last || done % options_.save_every == 0) trainer_.save(checkpoints_);
+      if (done % options_.eval_every == 0) look();
+      if (planned_ && done % options_.save_every == 0) save();  // before, the schedule is not the run's own
     }
-    fmt::print("trained {} steps in {} ({} tokens); --steps {} repeats the run bit for bit\n", total(),
-               duration_string(clock_.seconds()), total() * trainer_.rows(), total());
-    fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),
-               seen_->accuracy().value(), seen_->simulated_accept_length());
-    fmt::print("draft: {}\n", (options_.out / CheckpointDirectory::latest_name).string());
+    finish();
   }
 
  private:
@@ -182,8 +179,8 @@ class Run {
   }
 
   index_t total() const { return trainer_.settings().schedule.total_steps; }
-  /// Steps after which the speed is known; the first one, which touches memory for the first time, does not count.
-  index_t measured_steps() const { return std::min<index_t>(trainer_.settings().schedule.warmup_steps, 12); }
+  /// A machine that became slower after its speed was measured must not stretch the time that was asked for.
+  bool late() const { return options_.timed && planned_ && clock_.seconds() > 1.1 * 60 * options_.minutes; }
 
   void step() {
     const Clock clock;
@@ -193,7 +190,7 @@ class Run {
     if (done > 1) step_seconds_ += seconds;
     const double accept = report.result.simulated_accept_length(trainer_.settings().ttt_steps);
     const auto accuracy = trainer_.metrics(report.result).accuracy().value();
-    progress_.update({done, total(), report.result.loss, accept, report.lr}, trainer_.rows());
+    progress_.update({done, planned_ ? total() : 0, report.result.loss, accept, report.lr}, trainer_.rows());
     log_.write({{"step", done},
                 {"loss", report.result.loss},
                 {"accept_length", accept},
@@ -208,6 +205,7 @@ class Run {
   void look() {
     const Clock clock;
     seen_ = trainer_.evaluate(heldout_, std::max<index_t>(1, options_.eval_windows / trainer_.settings().batch));
+    seen_at_ = trainer_.next_step();
     look_seconds_ = clock.seconds();
     const double accept = seen_->simulated_accept_length();
     progress_.note(fmt::format("step {}: held-out loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
@@ -217,6 +215,24 @@ class Run {
          {"heldout", {{"loss", seen_->loss()}, {"accuracy", seen_->accuracy().value()}, {"accept_length", accept}}}});
   }
 
+  void save() {
+    trainer_.save(checkpoints_);
+    saved_at_ = trainer_.next_step();
+  }
+
+  void finish() {
+    const index_t done = trainer_.next_step();
+    if (seen_at_ != done) look();
+    if (saved_at_ != done) save();
+    const char* note = done < total() ? "it became slower than it was at first; --resume goes on"
+                                      : "--steps with this number repeats the run bit for bit";
+    fmt::print("trained {} of {} steps in {}, {} tokens: {}\n", done, total(), duration_string(clock_.seconds()),
+               done * trainer_.rows(), note);
+    fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),
+               seen_->accuracy().value(), seen_->simulated_accept_length());
+    fmt::print("draft: {}\n", (options_.out / CheckpointDirectory::latest_name).string());
+  }
+
   /// Fixes the number of steps so that the rest fits into what is left of the time.
   void plan() {
     const index_t done = trainer_.next_step();
@@ -224,7 +240,8 @@ class Run {
         step_seconds_ / static_cast<double>(done - 1) + look_seconds_ / static_cast<double>(options_.eval_every);
     const double left = 0.97 * 60 * options_.minutes - clock_.seconds() - look_seconds_;
     const auto more = static_cast<index_t>(std::max(0.0, left / each));
-    trainer_.set_total_steps(std::max(done + more, trainer_.settings().schedule.warmup_steps + 1));
+    trainer_.set_total_steps(std::max(done + more, done + 1));
+    planned_ = true;
     progress_.note(fmt::format("{:.3f} s a step: {} steps in {:.1f} minutes", each, total(), options_.minutes));
   }
 
@@ -237,6 +254,8 @@ class Run {
   Progress progress_;
   Clock clock_;
   std::optional<TttMetrics> seen_;
+  bool planned_;
+  index_t saved_at_, seen_at_ = -1;
   double step_seconds_ = 0, look_seconds_ = 0;
 };
 

@@ -27,7 +27,7 @@ same() {  # two checkpoints
 }
 
 expect 0 "--ttt-steps" --help
-expect 0 "trained 4 steps" "${small[@]}" --out "$dir/a" --steps 4 --save-every 2 --threads 1
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/a" --steps 4 --save-every 2 --threads 1
 expect 0 "simulated accept length" "${small[@]}" --out "$dir/b" --steps 4 --threads 2
 same "$dir/a/latest" "$dir/b/latest"
 
@@ -35,10 +35,11 @@ same "$dir/a/latest" "$dir/b/latest"
 cp -r "$dir/a" "$dir/c"
 rm -r "$dir/c/step-00000004"
 ln -sfn step-00000002 "$dir/c/latest"
-expect 0 "trained 4 steps" "${small[@]}" --out "$dir/c" --resume
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/c" --resume
 same "$dir/a/latest" "$dir/c/latest"
 timeless() { sed 's/,"seconds":[^}]*//' "$1/train.jsonl"; }
 diff <(timeless "$dir/a") <(timeless "$dir/c") || fail "the resumed run's log differs"
+expect 0 "held-out text: loss" "${small[@]}" --out "$dir/c" --resume
 
 expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/d" --minutes 0.02
 expect 1 "--device: found cuda, wanted cpu" "${small[@]}" --out "$dir/e" --device cuda

@@ -37,7 +37,8 @@ TEST_CASE("durations, lines and bars") {
   CHECK(progress_bar(5, 10, 4) == "[==> ]");
   CHECK(progress_bar(10, 10, 4) == "[====]");
   CHECK(progress_bar(12, 10, 4) == "[====]");
-  CHECK(progress_bar(0, 0, 4) == "[====]");
+  CHECK(progress_bar(9, 0, 4) == "[>   ]");
+  CHECK(progress_line({.done = 3, .loss = 1}, 5, 7) == "3/? loss 1.0000 accept 0.00 lr 0.0e+00 5 tokens/s ETA ?");
 }
 
 TEST_CASE("without a terminal: the first and last step and one line in ten seconds") {

@@ -18,7 +18,7 @@ namespace k3spec {
 
 /// What a step reports.
 struct ProgressStep {
-  index_t done = 0, total = 0;  ///< steps
+  index_t done = 0, total = 0;  ///< steps; a total of 0 is not known yet
   double loss = 0, accept_length = 0, lr = 0;
 };
 
@@ -31,13 +31,15 @@ inline std::string duration_string(double seconds) {
 
 /// "118/700 loss 2.3456 accept 2.03 lr 1.9e-03 11520 tokens/s ETA 3:20"
 inline std::string progress_line(const ProgressStep& step, double tokens_per_second, double seconds_left) {
-  return fmt::format("{}/{} loss {:.4f} accept {:.2f} lr {:.1e} {:.0f} tokens/s ETA {}", step.done, step.total,
-                     step.loss, step.accept_length, step.lr, tokens_per_second, duration_string(seconds_left));
+  const bool known = step.total > 0;
+  return fmt::format("{}/{} loss {:.4f} accept {:.2f} lr {:.1e} {:.0f} tokens/s ETA {}", step.done,
+                     known ? std::to_string(step.total) : "?", step.loss, step.accept_length, step.lr,
+                     tokens_per_second, known ? duration_string(seconds_left) : "?");
 }
 
 /// "[====>     ]" of `width` characters inside.
 inline std::string progress_bar(index_t done, index_t total, index_t width = 24) {
-  const index_t filled = total <= 0 ? width : std::clamp<index_t>(done * width / total, 0, width);
+  const index_t filled = total <= 0 ? 0 : std::clamp<index_t>(done * width / total, 0, width);
   std::string bar(static_cast<std::size_t>(filled), '=');
   if (filled < width) bar += '>';
   bar.resize(static_cast<std::size_t>(width), ' ');
@@ -72,7 +74,7 @@ class Progress {
     tokens_ += tokens;
     ++steps_;
     const double now = options_.clock();
-    const bool bar = options_.style == Style::bar, last = step.done >= step.total;
+    const bool bar = options_.style == Style::bar, last = step.total > 0 && step.done >= step.total;
     const double interval = bar ? options_.seconds_between_draws : options_.seconds_between_lines;
     if (options_.style == Style::none || (steps_ > 1 && !last && now - shown_ < interval)) return;
     shown_ = now;
