@@ -157,3 +157,47 @@ TEST_CASE("a run in another precision is another run") {
                        doctest::Contains("'master.lm_head.weight': found no such tensor"), Error);
   CHECK(run.optimizer.first_moments().head(0, 0) == moment);
 }
+
+TEST_CASE("no clipping and a number of steps not fixed yet come back, too") {
+  auto s = settings();
+  s.optimizer.max_grad_norm = std::numeric_limits<double>::infinity();
+  s.schedule.total_steps = WarmupCosine::open;
+  const auto j = io::parse_json(s.to_json().dump(), "test");
+  CHECK(j["max_grad_norm"] == "infinity");
+  CHECK(j["total_steps"] == nullptr);
+  const auto back = TrainSettings::from_json(j, "test");
+  CHECK(back.optimizer.max_grad_norm == s.optimizer.max_grad_norm);
+  CHECK(back.schedule.total_steps == WarmupCosine::open);
+  CHECK(back.to_json() == s.to_json());
+}
+
+TEST_CASE("settings of another type are refused by name, not converted") {
+  const auto refuse_setting = [](const char* name, const char* value, const char* message) {
+    auto j = settings().to_json();
+    j[name] = io::parse_json(value, "test");
+    CHECK_THROWS_WITH_AS(TrainSettings::from_json(j, "file"), doctest::Contains(message), Error);
+  };
+  refuse_setting("batch", "8.9", "file: batch: found 8.9, wanted an integer");
+  refuse_setting("batch", "true", "file: batch: found true");
+  refuse_setting("length", "9223372036854775808", "file: length: found 9223372036854775808, wanted an integer");
+  refuse_setting("seed", "-1", "file: seed: found -1, wanted an integer of 0 to 2^64 - 1");
+  refuse_setting("seed", "1.0", "file: seed: found 1.0");
+  refuse_setting("total_steps", "1e300", "file: total_steps: found 1e+300, wanted an integer");
+  refuse_setting("lr", "null", "file: lr: found null, wanted a number");
+  refuse_setting("max_grad_norm", "null", "file: max_grad_norm: found null");
+  refuse_setting("max_grad_norm", "\"none\"", "file: max_grad_norm: found \"none\"");
+  refuse_setting("max_skipped_in_a_row", "1e3", "file: max_skipped_in_a_row");
+  refuse_setting("ttt_steps", "0", "file: ttt_steps: found 0, wanted at least 1");
+  auto j = settings().to_json();
+  j.erase("eps");
+  CHECK_THROWS_WITH_AS(TrainSettings::from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);
+}
+
+TEST_CASE("a step of more tokens than can be counted is refused") {
+  auto s = settings();
+  s.batch = 4611686018427387905;  // times 4 is 4, modulo 2^64
+  s.length = 4;
+  CHECK_THROWS_WITH_AS(
+      s.check(), "batch and length: found 4611686018427387905 windows of 4, wanted at most 2147483647 tokens a step",
+      Error);
+}

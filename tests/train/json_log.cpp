@@ -60,3 +60,10 @@ TEST_CASE("a log that is not there yet is begun, and one that cannot be is an er
   CHECK(test::contents(log.file) == "{\"step\":8,\"run\":7}\n");
   CHECK_THROWS_AS(JsonLog(log / "no" / "log", 0), Error);
 }
+
+TEST_CASE("a log that cannot be read is an error, and stays") {
+  const Log log;
+  std::filesystem::create_symlink("/proc/self/mem", log.file);  // opens, but has nothing at its beginning
+  CHECK_THROWS_WITH_AS(JsonLog(log.file, 2), doctest::Contains("wanted a log that can be read"), Error);
+  CHECK(std::filesystem::is_symlink(log.file));
+}

@@ -1,10 +1,12 @@
 #pragma once
 /// \file
-/// Files that are either whole or not there: written beside their place, made durable, then moved into it. Whatever
-/// fails on the way, the file that stood there before still stands.
+/// Files that are either whole or not there: written beside their place, made durable, then moved into it. What fails
+/// before the move leaves the file that stood there before. After it the new file stands, whole; when then its
+/// directory cannot be made durable, that is an Error too, and a loss of power may bring the old file back.
 /// defines: io::FileSink, io::write_atomically, io::write_text
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
@@ -70,13 +72,22 @@ inline void sync_directory(const std::filesystem::path& directory) {
   if (!synced) throw Error(directory.string(), found, "a directory that reaches the disk");
 }
 
+/// A name beside `path` that no other process or thread writes to.
+inline std::filesystem::path name_beside(const std::filesystem::path& path) {
+  static std::atomic<unsigned long> count{0};
+  std::filesystem::path beside = path;
+  beside += ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+  return beside;
+}
+
 }  // namespace detail
 
-/// Replaces `path` by what `fill(FileSink&)` writes, or, when anything throws, leaves it as it was.
+/// Replaces `path` by what `fill(FileSink&)` writes.
+/// \throws Error when the disk fails, and what `fill` throws: `path` is then as it was, unless all that failed was
+///         syncing its directory after the move: then `path` is the new file, whole
 template <class Fill>
 void write_atomically(const std::filesystem::path& path, Fill&& fill) {
-  std::filesystem::path beside = path;
-  beside += ".tmp" + std::to_string(::getpid());
+  const std::filesystem::path beside = detail::name_beside(path);
   try {
     FileSink sink(beside);
     fill(sink);
@@ -91,7 +102,7 @@ void write_atomically(const std::filesystem::path& path, Fill&& fill) {
   detail::sync_directory(path.parent_path());
 }
 
-/// \throws Error when the text cannot be written; the file is then as it was
+/// \throws Error as write_atomically
 inline void write_text(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, [&](FileSink& sink) { sink.write(text.data(), text.size()); });
 }

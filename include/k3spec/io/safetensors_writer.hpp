@@ -94,7 +94,7 @@ void stream_safetensors(Sink& sink, const std::vector<TensorSource>& tensors, co
 }
 
 /// Replaces `path` at once; when writing fails the file is as it was.
-/// \throws Error naming the file
+/// \throws Error naming the file, as write_atomically
 inline void write_safetensors(const std::filesystem::path& path, const std::vector<TensorSource>& tensors,
                               const Metadata& metadata = {}) {
   write_atomically(path, [&](FileSink& sink) { stream_safetensors(sink, tensors, metadata); });

@@ -3,6 +3,7 @@
 /// defines: WarmupCosine
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 
@@ -16,6 +17,9 @@ namespace k3spec {
 /// The learning rate rises in a line over the first `warmup_steps` steps, then falls as half a cosine to
 /// min_lr_ratio · lr at `total_steps`, and stays there.
 struct WarmupCosine {
+  /// A number of steps that is not fixed yet: the rate rises and then stays. To be fixed before warmup ends.
+  static constexpr index_t open = std::numeric_limits<index_t>::max();
+
   double lr = 2e-3;
   index_t warmup_steps = 20;
   index_t total_steps = 1000;
@@ -27,7 +31,7 @@ struct WarmupCosine {
       if (!holds) throw Error(std::string("schedule: ") + name, fmt::format("{}", found), range);
     };
     wanted(lr >= 0 && std::isfinite(lr), "lr", lr, "a number >= 0");
-    wanted(warmup_steps >= 0, "warmup_steps", static_cast<double>(warmup_steps), ">= 0");
+    wanted(warmup_steps >= 0 && warmup_steps < open, "warmup_steps", static_cast<double>(warmup_steps), ">= 0");
     wanted(total_steps >= 1, "total_steps", static_cast<double>(total_steps), ">= 1");
     wanted(min_lr_ratio >= 0 && min_lr_ratio <= 1, "min_lr_ratio", min_lr_ratio, "0 to 1");
   }

@@ -4,7 +4,9 @@
 /// the same.
 /// defines: TrainSettings
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <fmt/format.h>
@@ -16,6 +18,9 @@
 namespace k3spec {
 
 struct TrainSettings {
+  /// Far more than a step can hold, and so few that no size made of them overflows.
+  static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();
+
   index_t batch = 8;       ///< windows a step
   index_t length = 192;    ///< tokens a window
   index_t ttt_steps = 5;   ///< drafted tokens the unroll trains
@@ -31,55 +36,109 @@ struct TrainSettings {
     at_least("batch", batch, 1);
     at_least("length", length, 2);
     at_least("ttt_steps", ttt_steps, 1);
+    if (batch > max_rows / length) {
+      throw Error("batch and length", fmt::format("{} windows of {}", batch, length),
+                  fmt::format("at most {} tokens a step", max_rows));
+    }
     schedule.check();
     optimizer.check();
   }
 
+  /// Numbers, but for a number of steps that is not fixed (null) and a norm that never clips ("infinity").
   io::json to_json() const {
+    const bool open = schedule.total_steps == WarmupCosine::open, clips = std::isfinite(optimizer.max_grad_norm);
     return {{"batch", batch},
             {"length", length},
             {"ttt_steps", ttt_steps},
             {"seed", seed},
             {"lr", schedule.lr},
             {"warmup_steps", schedule.warmup_steps},
-            {"total_steps", schedule.total_steps},
+            {"total_steps", open ? io::json(nullptr) : io::json(schedule.total_steps)},
             {"min_lr_ratio", schedule.min_lr_ratio},
             {"beta1", optimizer.beta1},
             {"beta2", optimizer.beta2},
             {"eps", optimizer.eps},
             {"weight_decay", optimizer.weight_decay},
-            {"max_grad_norm", optimizer.max_grad_norm},
+            {"max_grad_norm", clips ? io::json(optimizer.max_grad_norm) : io::json(infinity)},
             {"max_skipped_in_a_row", optimizer.max_skipped_in_a_row}};
   }
 
   /// \param subject  what the JSON is, for messages
-  /// \throws Error when a setting is absent, of another type or out of range
+  /// \throws Error naming the setting that is absent, of another type or out of range
   static TrainSettings from_json(const io::json& j, const std::string& subject) {
     TrainSettings s;
-    const auto read = [&](const char* name, auto& value) {
-      try {
-        value = j.at(name).get<std::remove_reference_t<decltype(value)>>();
-      } catch (const io::json::exception& e) {
-        throw Error(subject + ": " + name, e.what(), "the setting it was written with");
-      }
-    };
-    read("batch", s.batch);
-    read("length", s.length);
-    read("ttt_steps", s.ttt_steps);
-    read("seed", s.seed);
-    read("lr", s.schedule.lr);
-    read("warmup_steps", s.schedule.warmup_steps);
-    read("total_steps", s.schedule.total_steps);
-    read("min_lr_ratio", s.schedule.min_lr_ratio);
-    read("beta1", s.optimizer.beta1);
-    read("beta2", s.optimizer.beta2);
-    read("eps", s.optimizer.eps);
-    read("weight_decay", s.optimizer.weight_decay);
-    read("max_grad_norm", s.optimizer.max_grad_norm);
-    read("max_skipped_in_a_row", s.optimizer.max_skipped_in_a_row);
-    s.check();
+    const Fields fields{j, subject};
+    fields.read("batch", s.batch);
+    fields.read("length", s.length);
+    fields.read("ttt_steps", s.ttt_steps);
+    fields.read("seed", s.seed);
+    fields.read("lr", s.schedule.lr);
+    fields.read("warmup_steps", s.schedule.warmup_steps);
+    fields.read_or("total_steps", nullptr, WarmupCosine::open, s.schedule.total_steps);
+    fields.read("min_lr_ratio", s.schedule.min_lr_ratio);
+    fields.read("beta1", s.optimizer.beta1);
+    fields.read("beta2", s.optimizer.beta2);
+    fields.read("eps", s.optimizer.eps);
+    fields.read("weight_decay", s.optimizer.weight_decay);
+    fields.read_or("max_grad_norm", infinity, std::numeric_limits<double>::infinity(), s.optimizer.max_grad_norm);
+    fields.read("max_skipped_in_a_row", s.optimizer.max_skipped_in_a_row);
+    try {
+      s.check();
+    } catch (const Error& e) {
+      throw e.within(subject);
+    }
     return s;
   }
+
+ private:
+  static constexpr const char* infinity = "infinity";
+
+  /// Settings by name. No value is converted to another type: 8.9 windows are an error, not 8.
+  struct Fields {
+    const io::json& j;
+    const std::string& subject;
+
+    void read(const char* name, index_t& value) const {
+      const io::json& found = at(name);
+      if (!is_index(found)) fail(name, found, "an integer");
+      value = found.get<index_t>();
+    }
+    void read(const char* name, std::uint64_t& value) const {
+      const io::json& found = at(name);
+      if (!found.is_number_unsigned() && !(is_index(found) && found.get<index_t>() >= 0)) {
+        fail(name, found, "an integer of 0 to 2^64 - 1");
+      }
+      value = found.get<std::uint64_t>();
+    }
+    void read(const char* name, double& value) const {
+      const io::json& found = at(name);
+      if (!found.is_number()) fail(name, found, "a number");
+      value = found.get<double>();
+    }
+    /// `meaning` where the file has `word`.
+    template <class T>
+    void read_or(const char* name, const io::json& word, T meaning, T& value) const {
+      if (at(name) == word) {
+        value = meaning;
+      } else {
+        read(name, value);
+      }
+    }
+
+   private:
+    static bool is_index(const io::json& found) {
+      constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<index_t>::max());
+      return found.is_number_integer() && !(found.is_number_unsigned() && found.get<std::uint64_t>() > most);
+    }
+    [[noreturn]] void fail(const char* name, const io::json& found, const char* wanted) const {
+      throw Error(subject + ": " + name, io::detail::excerpt(found), wanted);
+    }
+    const io::json& at(const char* name) const {
+      const auto found = j.is_object() ? j.find(name) : j.end();
+      if (found == j.end()) throw Error(subject + ": " + name, "nothing", "the setting it was written with");
+      return *found;
+    }
+  };
 };
 
 }  // namespace k3spec
