@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <utility>
 
+#include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 
 #include "tests/support/temporary.hpp"
@@ -130,4 +132,36 @@ TEST_CASE("a draft without the map it needs is refused, and one parameter too ma
   tensors.push_back(io::source("extra", vocabulary.d2t()));
   io::write_safetensors(directory / "model.safetensors", tensors);
   CHECK_THROWS_WITH_AS(load_draft(directory.path(), parameters), doctest::Contains("'extra'"), Error);
+}
+
+TEST_CASE("every token in another order is not the whole vocabulary: its map is kept") {
+  const DraftVocabulary turned(Ids{1, 0}, 2);
+  CHECK_FALSE(turned.is_whole());
+  const test::TemporaryDirectory directory;
+  io::write_safetensors(directory / "model.safetensors", turned.sources());
+  CHECK(ids_of(DraftVocabulary::read(io::Checkpoint::open(directory.path()), 2, 2)) == Ids{1, 0});
+  CHECK(DraftVocabulary::whole(2).is_whole());
+}
+
+TEST_CASE("a draft's folder is loaded with its config.json, which must agree") {
+  using Config = configs::KimiK3Tiny;
+  const test::TemporaryDirectory directory;
+  Parameters<Eagle3Draft<Config>, float> parameters;
+  parameters.initialize(3);
+  const std::vector<std::int64_t> counts(Config::vocab_size);
+  auto config = io::eagle3_config_json<Config>({1, 3, 4}, DType::F32);
+  save_draft(directory.path(), parameters, DraftVocabulary::most_frequent(counts, Config::draft_vocab_size), config);
+  const auto loaded = load_draft<Config, float>(directory.path());
+  CHECK(loaded.aux_layer_ids == Ids{1, 3, 4});
+  CHECK(loaded.vocabulary.draft_size() == Config::draft_vocab_size);
+  const auto a = std::as_const(parameters).trainable(), b = loaded.parameters.trainable();
+  CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));
+  config["hidden_size"] = 7;
+  config["rms_norm_eps"] = 1;
+  test::write(directory / "config.json", config.dump());
+  CHECK_THROWS_WITH_AS((load_draft<Config, float>(directory.path())),
+                       doctest::Contains("config.json: found 2 differences"), Error);
+  std::filesystem::remove(directory / "config.json");
+  CHECK_THROWS_WITH_AS((load_draft<Config, float>(directory.path())), doctest::Contains("config.json: found No such"),
+                       Error);
 }

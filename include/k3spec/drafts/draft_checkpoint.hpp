@@ -2,7 +2,7 @@
 /// \file
 /// A draft on disk: model.safetensors, with the names that its `visit` gives and d2t and t2d when it does not say every
 /// token, and config.json.
-/// defines: draft_config_name, save_draft, load_draft
+/// defines: draft_config_name, save_draft, load_draft, LoadedEagle3
 
 #include <filesystem>
 #include <string>
@@ -10,7 +10,9 @@
 
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/config_json.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
@@ -30,7 +32,8 @@ void save_draft(const std::filesystem::path& directory, const Parameters<Draft, 
   io::write_text(directory / draft_config_name, config.dump(2) + "\n");
 }
 
-/// Fills the parameters, rounding to T where the file is wider, and returns the file's vocabulary.
+/// Fills the parameters; config.json is not looked at. Rounds to T where the file is wider, and returns the
+/// file's vocabulary.
 /// \param path  a directory, safetensors file or index, as io::Checkpoint::open takes it
 /// \throws Error with no parameter touched when a tensor is absent, unknown, of another shape or does not convert, or
 ///         the vocabulary is invalid
@@ -43,6 +46,27 @@ DraftVocabulary load_draft(const std::filesystem::path& path, Parameters<Draft, 
   options.known = io::named({DraftVocabulary::d2t_name, DraftVocabulary::t2d_name});
   io::load_parameters(checkpoint, io::slots<Draft>(weights), options);
   return vocabulary;
+}
+
+/// An EAGLE-3 draft with all that its folder says of it.
+template <class Config, Element T>
+struct LoadedEagle3 {
+  Parameters<Eagle3Draft<Config>, T> parameters;
+  DraftVocabulary vocabulary;
+  std::vector<index_t> aux_layer_ids;  ///< the target layers it reads
+};
+
+/// A draft's folder, config.json included, which must agree with Config.
+/// \throws Error naming the file; differences of config.json all at once, before anything is allocated
+template <class Config, Element T>
+LoadedEagle3<Config, T> load_draft(const std::filesystem::path& folder) {
+  const auto file = folder / draft_config_name;
+  const io::json config = io::read_json(file);
+  io::check_eagle3_config<Config>(config, file.string());
+  auto layers = io::aux_layer_ids(config, Config::num_aux_hidden_states, file.string());
+  Parameters<Eagle3Draft<Config>, T> parameters;
+  auto vocabulary = load_draft(folder, parameters);
+  return {std::move(parameters), std::move(vocabulary), std::move(layers)};
 }
 
 }  // namespace k3spec

@@ -81,7 +81,11 @@ class DraftVocabulary {
 
   index_t draft_size() const { return offsets_.size(); }
   index_t vocab_size() const { return in_draft_.size(); }
-  bool is_whole() const { return draft_size() == vocab_size(); }
+  /// Every token, each its own draft id. A whole vocabulary in another order is not: its map must be kept.
+  bool is_whole() const {
+    return draft_size() == vocab_size() &&
+           std::all_of(offsets_.data(), offsets_.data() + offsets_.size(), [](std::int64_t o) { return o == 0; });
+  }
 
   /// The target's id of draft id i.
   index_t target_id(index_t i) const { return ids_[i]; }
@@ -95,7 +99,7 @@ class DraftVocabulary {
   /// t2d [vocab_size]: 1 where the draft can say the token, else 0.
   Vector<const std::uint8_t> t2d() const { return Vector<const std::uint8_t>(in_draft_.data(), in_draft_.size()); }
 
-  /// What a checkpoint stores: nothing for the whole vocabulary. Valid while this object lives.
+  /// What a checkpoint stores: nothing if is_whole(). Valid while this object lives.
   std::vector<io::TensorSource> sources() const {
     if (is_whole()) return {};
     return {io::source(d2t_name, d2t()), {t2d_name, DType::BOOL, {vocab_size()}, in_draft_.data()}};
