@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <string>
+#include <thread>
 
 #include "tests/support/temporary.hpp"
 
@@ -120,4 +122,25 @@ TEST_CASE("a directory that cannot be made is an error, and so is keeping none")
   CheckpointDirectory under_a_file(at / "file");
   CHECK_THROWS_AS(under_a_file.save(1, [](const auto&) {}), Error);
   CHECK_THROWS_WITH_AS(CheckpointDirectory(at.path(), 0), "checkpoints to keep: found 0, wanted at least 1", Error);
+}
+
+TEST_CASE("two threads that replace one file do not meet: it is always one's, whole") {
+  const test::TemporaryDirectory at;
+  CHECK(io::detail::name_beside(at / "a") != io::detail::name_beside(at / "a"));
+  bool failed[2] = {false, false};
+  const auto replace = [&](char letter, bool& wrong) {
+    try {
+      for (int i = 0; i < 20; ++i) io::write_text(at / "a", std::string(10000, letter));
+    } catch (const Error&) {
+      wrong = true;
+    }
+  };
+  std::thread other([&] { replace('x', failed[0]); });
+  replace('y', failed[1]);
+  other.join();
+  CHECK_FALSE(failed[0]);
+  CHECK_FALSE(failed[1]);
+  const std::string found = test::contents(at / "a");
+  CHECK(found == std::string(10000, found.empty() ? '?' : found[0]));
+  CHECK(test::entries(at.path()) == 1);
 }
