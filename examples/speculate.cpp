@@ -13,7 +13,6 @@
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/io/config_json.hpp>
 #include <k3spec/target/load.hpp>
 
 #include "common/program.hpp"
@@ -44,18 +43,24 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--target", o.target, "folder of the target's checkpoint")->capture_default_str();
   app.add_option("--draft", o.draft, "folder of the EAGLE-3 draft that train_draft wrote")->required();
   app.add_option("--text", o.text, "text whose pieces are the prompts")->capture_default_str();
-  app.add_option("--prompts", o.prompts, "how many prompts")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--prompt-length", o.prompt_length, "bytes of each")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--tokens", o.decode.max_new_tokens, "tokens to generate after each")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--chain", o.decode.chain, "tokens drafted for one target forward")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  app.add_option("--prompts", o.prompts, "how many prompts")->capture_default_str();
+  app.add_option("--prompt-length", o.prompt_length, "bytes of each")->capture_default_str();
+  app.add_option("--tokens", o.decode.max_new_tokens, "tokens to generate after each")->capture_default_str();
+  app.add_option("--chain", o.decode.chain, "tokens drafted for one target forward")->capture_default_str();
   examples::add_device_options(app, o.device);
   app.add_flag("--show", o.show, "print the generated text");
+}
+
+/// Before anything is allocated for the numbers.
+void check(const Options& o) {
+  constexpr index_t most = 16384;
+  const auto within = [](const char* flag, index_t found, index_t last) {
+    if (found < 1 || found > last) throw Error(flag, fmt::format("{}", found), fmt::format("1 to {}", last));
+  };
+  within("--prompts", o.prompts, most);
+  within("--prompt-length", o.prompt_length, most);
+  within("--tokens", o.decode.max_new_tokens, most);
+  within("--chain", o.decode.chain, Draft::max_steps);
 }
 
 /// `count` pieces of a file at equal distances.
@@ -94,6 +99,14 @@ std::string printable(const std::vector<index_t>& tokens) {
   return text;
 }
 
+/// Of all prompts together.
+std::string per_forward(index_t tokens, const DecodeResult& sum) {
+  if (sum.target_forwards == 0) return "none: each prompt's own forward gave its only token";
+  return fmt::format("{:.3f}   ({:.1f} % of drafted tokens accepted)",
+                     static_cast<double>(tokens) / static_cast<double>(sum.target_forwards),
+                     100 * static_cast<double>(sum.accepted) / static_cast<double>(sum.drafted));
+}
+
 /// \returns whether every prompt's tokens are the same in both
 bool report(const Timed& plain, const Timed& drafted, const Options& o) {
   DecodeResult sum;
@@ -109,10 +122,8 @@ bool report(const Timed& plain, const Timed& drafted, const Options& o) {
     if (o.show) fmt::print("{:2}: {:.2f} tokens per forward: {}\n", i, r.tokens_per_forward(), printable(r.tokens));
   }
   const auto prompts = static_cast<index_t>(plain.results.size());
-  const double per_forward = static_cast<double>(tokens - prompts) / static_cast<double>(sum.target_forwards);
-  const double share = static_cast<double>(sum.accepted) / static_cast<double>(std::max<index_t>(1, sum.drafted));
   fmt::print("{} prompts, {} tokens, chain of {}\n", prompts, tokens, o.decode.chain);
-  fmt::print("tokens per target forward  {:.3f}   ({:.1f} % of drafted tokens accepted)\n", per_forward, 100 * share);
+  fmt::print("tokens per target forward  {}\n", per_forward(tokens - prompts, sum));
   fmt::print("plain decoding             {:.0f} tokens/s\n", static_cast<double>(tokens) / plain.seconds);
   fmt::print("with the draft             {:.0f} tokens/s   {:.2f} times as fast\n",
              static_cast<double>(tokens) / drafted.seconds, plain.seconds / drafted.seconds);
@@ -122,22 +133,18 @@ bool report(const Timed& plain, const Timed& drafted, const Options& o) {
 
 void decode(const Options& o) {
   const Cpu cpu = examples::make_device(o.device);
+  check(o);
   Parameters<K3Target<Config>, float> target_parameters;
   load_target<Config>(o.target, target_parameters);
   const FrozenTarget<Config, float> target(target_parameters.weights());
 
-  const io::json config = io::read_json(o.draft / draft_config_name);
-  const std::string subject = (o.draft / draft_config_name).string();
-  io::check_eagle3_config<Config>(config, subject);
-  const auto aux_layers = io::aux_layer_ids(config, Draft::num_aux, subject);
-  Parameters<Draft, float> draft_parameters;
-  const DraftVocabulary vocabulary = load_draft(o.draft, draft_parameters);
-  const auto to_target = vocabulary.target_ids();
+  const auto draft = load_draft<Config, float>(o.draft);
+  const auto to_target = draft.vocabulary.target_ids();
 
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
   GreedyDecoder<Config, float> plain(target, capacity, o.decode);
-  SpeculativeDecoder<Config, Draft, float> drafted(target, aux_layers, draft_parameters.weights(),
+  SpeculativeDecoder<Config, Draft, float> drafted(target, draft.aux_layer_ids, draft.parameters.weights(),
                                                    {to_target.data(), to_target.data() + to_target.size()}, capacity,
                                                    o.decode);
   (void)plain.generate(cpu, prompts.front());  // warms caches and threads
