@@ -6,6 +6,7 @@
 // core: element types, shapes and views, owned and planned memory, parameters, random numbers, device tags, errors
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/checked.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/error.hpp>
@@ -25,6 +26,7 @@
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/functors.hpp>
 #include <k3spec/expr/nodes.hpp>
+#include <k3spec/expr/reads.hpp>
 #include <k3spec/expr/reduce.hpp>
 
 // backend: loops, vector registers, matrix products and the evaluation of formulas on a device

@@ -157,4 +157,35 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
   CHECK_THROWS_WITH_AS(decoder.generate(Cpu{}, {}), "prompt: found no token, wanted at least one", Error);
   CHECK_THROWS_WITH_AS(decoder.generate(Cpu{}, tiny().prompt(0)),
                        "max_new_tokens: found 96, wanted 0 to 36 after this prompt", Error);
+
+  const auto with = [&](DecodeOptions o, index_t capacity) {
+    GreedyDecoder<Config, float> plain(*tiny().target, capacity, o);
+    return Decoder(*tiny().target, aux_layers, random.weights(), ids, capacity, o);
+  };
+  DecodeOptions o = options(3);
+  o.prefill_chunk = 0;
+  CHECK_THROWS_WITH_AS(with(o, 100), "prefill_chunk: found 0, wanted 1 to 4294967296", Error);
+  CHECK_THROWS_WITH_AS(with(options(3), index_t{1} << 61),
+                       "capacity: found 2305843009213693952, wanted 1 to 4294967296", Error);
+  CHECK_THROWS_WITH_AS(with(options(1000000000), 100), "chain: found 1000000000, wanted 1 to 16", Error);
+  CHECK_THROWS_WITH_AS(with(options(3, -1), 100), "max_new_tokens: found -1, wanted 0 to 4294967296", Error);
+}
+
+TEST_CASE("a draft session refuses what was not planned for") {
+  Parameters<Draft, float> random;
+  Eagle3Session<Draft, float> session(random.weights(), std::vector<index_t>(64, 0), 10, 4, 3);
+  const std::vector<float> aux(5 * 384);
+  const std::vector<index_t> ids(5, 7);
+  const auto append = [&](index_t rows, index_t columns, std::size_t n) {
+    session.append(Cpu{}, Matrix<const float>(aux.data(), rows, columns), std::span(ids).first(n));
+  };
+  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 1), "draft cache: positions: found 0, wanted at least 1", Error);
+  CHECK_THROWS_WITH_AS(append(5, 384, 5), "draft cache: rows: found 5, wanted 1 to 4", Error);
+  CHECK_THROWS_WITH_AS(append(0, 384, 0), "draft cache: rows: found 0, wanted 1 to 4", Error);
+  CHECK_THROWS_WITH_AS(append(2, 380, 2), "draft cache: aux: found 2 x 380, wanted 2 x 384, packed", Error);
+  append(4, 384, 4);
+  append(4, 384, 4);
+  CHECK_THROWS_WITH_AS(append(4, 384, 4), "draft cache: positions: found 12, wanted at most 10", Error);
+  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 4), "chain: found 4, wanted 0 to 3", Error);
+  CHECK(session.draft(Cpu{}, 3).size() == 3);
 }

@@ -162,6 +162,25 @@ TEST_CASE("bfloat16 results are rounded once, and where the formula says so") {
   CHECK(y[0].bits == bfloat16(static_cast<float>(product) * 1.00390625f).bits);
 }
 
+TEST_CASE("operands, outputs and gradients of another shape than they are read with are refused, with the shapes") {
+  std::vector<double> x(32), y(32);
+  const Matrix<double> m(x.data(), 4, 8), out(y.data(), 4, 8);
+  const Vector<double> row(x.data(), 8), column(x.data(), 4);
+  CHECK_THROWS_WITH_AS(evaluate(Cpu{}, x0 * 2.0, out, row), "expression: operand 0: found 1 x 8, wanted 4 x 8", Error);
+  CHECK_THROWS_WITH_AS(evaluate(Cpu{}, x0 * w, out, m, column), "expression: operand 1: found 1 x 4, wanted 1 x 8",
+                       Error);
+  CHECK_THROWS_WITH_AS(evaluate(Cpu{}, x0 * expr::row<1>, out, m, row),
+                       "expression: operand 1: found 1 x 8, wanted 1 x 4", Error);
+  CHECK_THROWS_WITH_AS(evaluate(Cpu{}, formulas(x0, x0), outputs(out, row), m),
+                       "expression: output 1: found 1 x 8, wanted 4 x 8", Error);
+  Arena scratch;
+  CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * 2.0, m, gradients(overwrite(row)), scratch, m),
+                       "expression: gradient 0: found 1 x 8, wanted 4 x 8", Error);
+  CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * w, m, gradients(none, accumulate(column)), scratch, m, row),
+                       "expression: gradient 1: found 1 x 4, wanted 1 x 8", Error);
+  evaluate(Cpu{}, x0 * expr::row<1>, out, m, column);
+}
+
 TEST_CASE("several outputs of one pass may overwrite their operands; operands of a wrong shape are refused") {
   std::vector<double> a{1, 2, 3}, b{10, 20, 30};
   const Vector<double> av(a.data(), 3), bv(b.data(), 3);

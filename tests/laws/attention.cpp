@@ -167,3 +167,18 @@ TEST_CASE("bfloat16: attention's output is float32's, rounded once, and its log-
   wide.forward(), narrow.forward();
   for (std::size_t i = 0; i < wide.y.size(); ++i) CHECK(bfloat16(wide.y[i]).bits == narrow.y[i].bits);
 }
+
+TEST_CASE("a query that sees a NaN gives NaN; one that sees nothing gives 0 and an infinite log-sum") {
+  using Op = TttAttention<1, 2, 1, 2>;
+  std::vector<float> q{0.5f, 0.25f, 1, NAN, 0, 1, 1, 1, 1}, kv(3 * 4, 0.5f), k_rope(3, 0.25f), o(6), lse(3);
+  const std::vector<std::uint8_t> mask{0, 1, 1};
+  const std::array<TttKeys<const float>, 1> keys{
+      TttKeys<const float>{Matrix<const float>(kv.data(), 3, 4), Matrix<const float>(k_rope.data(), 3, 1)}};
+  Op::forward<float>(Cpu{}, {1, 3, 3}, Matrix<const float>(q.data(), 3, 3), keys, CausalVisibility{mask.data(), 3},
+                     Matrix<float>(o.data(), 3, 2), Matrix<float>(lse.data(), 3, 1));
+  CHECK(o[0] == 0);
+  CHECK(lse[0] == std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(o[2]));
+  CHECK(std::isnan(lse[1]));
+  CHECK(o[4] == 0.5f);
+}

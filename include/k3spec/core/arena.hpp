@@ -11,6 +11,7 @@
 #include <string>
 
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/checked.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace k3spec {
@@ -107,9 +108,10 @@ class Scope {
 };
 
 /// Points a view with one run-time extent, the first, at new memory for `rows` rows.
+/// \throws Error when they cannot be addressed
 template <Allocator A, class T, index_t... Rest>
 constexpr void take_rows(A& a, index_t rows, View<T, dyn, Rest...>& view) {
-  view = View<T, dyn, Rest...>(a.template take<T>(rows * (Rest * ... * 1)), rows);
+  view = View<T, dyn, Rest...>(a.template take<T>(checked_product(rows, Rest...)), rows);
 }
 
 /// The bytes that `take_all(allocator)` needs.

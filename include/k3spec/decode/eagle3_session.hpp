@@ -27,8 +27,13 @@ class Eagle3Session {
   /// \param capacity   positions
   /// \param rows       the most positions appended at a time
   /// \param chain      the most tokens drafted at a time, 1 to Draft::max_steps
-  Eagle3Session(const typename Draft::template Weights<const T>& weights, std::vector<index_t> to_target, index_t capacity, index_t rows, index_t chain)
-      : weights_(pack_weights<Draft, T>(weights)), to_target_(std::move(to_target)), capacity_(capacity), chain_(chain) {
+  Eagle3Session(const typename Draft::template Weights<const T>& weights, std::vector<index_t> to_target,
+                index_t capacity, index_t rows, index_t chain)
+      : weights_(pack_weights<Draft, T>(weights)),
+        to_target_(std::move(to_target)),
+        capacity_(capacity),
+        rows_(rows),
+        chain_(chain) {
     if (chain < 1 || chain > Draft::max_steps) {
       throw Error("chain", std::to_string(chain), "1 to " + std::to_string(Draft::max_steps));
     }
@@ -42,9 +47,12 @@ class Eagle3Session {
   void reset() { length_ = 0; }
   index_t length() const { return length_; }
 
-  /// Appends verified positions: aux [n, A] the target's states there, ids [n] the tokens one position later.
+  /// Appends n = 1 … rows verified positions: aux [n, A] packed, the target's states there; ids [n] the tokens one
+  /// position later.
+  /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
   void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
+    check_append(aux, n);
     if (length_ + n > capacity_)
       throw Error("draft cache: positions", std::to_string(length_ + n), "at most " + std::to_string(capacity_));
     typename Draft::template Activations<T> acts{};
@@ -62,8 +70,12 @@ class Eagle3Session {
     tip_hidden_ = fc_.rows(n - 1, 1);
   }
 
-  /// The draft's greedy chain behind the last appended position, as target ids.
+  /// The draft's greedy chain of `count` tokens, 0 to chain, behind the last appended position, as target ids; valid
+  /// until the next call.
+  /// \throws Error when nothing was appended or the chain is longer than planned
   std::span<const index_t> draft(const Cpu& cpu, index_t count) {
+    if (length_ == 0) throw Error("draft cache: positions", "0", "at least 1");
+    if (count < 0 || count > chain_) throw Error("chain", std::to_string(count), "0 to " + std::to_string(chain_));
     std::array<TttKeys<const T>, Draft::max_steps> keys;
     keys[0] = {kv_.rows(0, length_).matrix(), k_rope_.rows(0, length_).matrix()};
     Step s = tip_;
@@ -85,6 +97,13 @@ class Eagle3Session {
 
  private:
   using Step = typename Draft::template Step<T>;
+
+  void check_append(const Matrix<const T>& aux, index_t n) const {
+    if (n < 1 || n > rows_) throw Error("draft cache: rows", std::to_string(n), "1 to " + std::to_string(rows_));
+    if (aux.extent(0) == n && aux.extent(1) == Draft::aux_width && aux.is_packed()) return;
+    throw Error("draft cache: aux", std::to_string(aux.extent(0)) + " x " + std::to_string(aux.extent(1)),
+                std::to_string(n) + " x " + std::to_string(Draft::aux_width) + ", packed");
+  }
 
   template <Allocator A>
   void plan(A& a, index_t capacity, index_t rows, index_t chain) {
@@ -110,7 +129,7 @@ class Eagle3Session {
 
   typename Draft::template Weights<Packed<T>> weights_;
   std::vector<index_t> to_target_;
-  index_t capacity_, chain_, length_ = 0;
+  index_t capacity_, rows_, chain_, length_ = 0;
   Arena memory_;
   Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv_;
   Rows<T, Draft::Attention::rope> k_rope_;

@@ -12,10 +12,11 @@ namespace k3spec {
 /// \throws Error on an empty prompt or too many tokens
 inline void require_prompt(std::span<const index_t> prompt, index_t room, const DecodeOptions& options) {
   if (prompt.empty()) throw Error("prompt", "no token", "at least one");
-  const index_t wanted = static_cast<index_t>(prompt.size()) + options.max_new_tokens;
-  if (options.max_new_tokens >= 0 && wanted <= room) return;
+  const auto length = static_cast<index_t>(prompt.size());
+  if (length > room) throw Error("prompt: tokens", std::to_string(length), "at most " + std::to_string(room));
+  if (options.max_new_tokens <= room - length) return;
   throw Error("max_new_tokens", std::to_string(options.max_new_tokens),
-              "0 to " + std::to_string(room - static_cast<index_t>(prompt.size())) + " after this prompt");
+              "0 to " + std::to_string(room - length) + " after this prompt");
 }
 
 /// Runs a prompt in chunks, the state of each chunk being kept whole, and calls chunk(first position, tokens) after
@@ -35,8 +36,12 @@ index_t prefill(const Cpu& cpu, Session& session, std::span<const index_t> promp
 template <class Config, Element T>
 class GreedyDecoder {
  public:
+  /// \param capacity  the most positions of prompt and generated tokens together
+  /// \throws Error on options out of range; `chain` does not matter here
   GreedyDecoder(const FrozenTarget<Config, T>& target, index_t capacity, const DecodeOptions& options)
-      : options_(options), capacity_(capacity), session_(target, {}, capacity, options.prefill_chunk, 0) {}
+      : options_(options.checked(capacity, options.chain)),
+        capacity_(capacity),
+        session_(target, {}, capacity, std::min(options.prefill_chunk, capacity), 0) {}
 
   /// \throws Error on an empty prompt or one that leaves no room
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {

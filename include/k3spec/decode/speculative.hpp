@@ -22,14 +22,15 @@ class SpeculativeDecoder {
   /// \param aux_layers  the target layers whose states the draft reads (0-based, after the layer), in fc's order
   /// \param to_target   [draft vocabulary] the target's id of each draft token
   /// \param capacity    the most positions of prompt and generated tokens together
+  /// \throws Error on options out of range, another number of layers or of draft tokens
   SpeculativeDecoder(const FrozenTarget<TargetConfig, T>& target, std::span<const index_t> aux_layers,
                      const typename Draft::template Weights<const T>& draft, std::vector<index_t> to_target,
                      index_t capacity, const DecodeOptions& options)
-      : options_(options),
+      : options_(options.checked(capacity, Draft::max_steps)),
         capacity_(capacity),
         target_(target, eagle3_taps(aux_layers, TargetConfig::num_hidden_layers), capacity + options.chain,
-                rows(options), options.chain + 1),
-        draft_(draft, std::move(to_target), capacity, rows(options), options.chain),
+                rows(options, capacity), options.chain + 1),
+        draft_(draft, std::move(to_target), capacity, rows(options, capacity), options.chain),
         block_(static_cast<std::size_t>(options.chain + 1)) {
     if (static_cast<index_t>(aux_layers.size()) != Draft::num_aux) {
       throw Error("aux layers", std::to_string(aux_layers.size()), std::to_string(Draft::num_aux));
@@ -49,7 +50,9 @@ class SpeculativeDecoder {
   }
 
  private:
-  static index_t rows(const DecodeOptions& o) { return std::max(o.prefill_chunk, o.chain + 1); }
+  static index_t rows(const DecodeOptions& o, index_t capacity) {
+    return std::max(std::min(o.prefill_chunk, capacity), o.chain + 1);
+  }
 
   index_t read_prompt(const Cpu& cpu, std::span<const index_t> prompt) {
     draft_.reset();
@@ -70,7 +73,8 @@ class SpeculativeDecoder {
   /// One round: draft, verify, keep, roll back.
   void extend(const Cpu& cpu, DecodeResult& result) {
     const index_t left = options_.max_new_tokens - static_cast<index_t>(result.tokens.size());
-    const index_t chain = std::min(options_.chain, left);
+    // The target adds one token of its own.
+    const index_t chain = std::min(options_.chain, left - 1);
     block_[0] = result.tokens.back();
     const auto drafted = draft_.draft(cpu, chain);
     std::copy(drafted.begin(), drafted.end(), block_.begin() + 1);
@@ -81,8 +85,10 @@ class SpeculativeDecoder {
     target_.accept(kept + 1);
     ++result.target_forwards;
     result.drafted += chain;
-    result.accepted += kept;
-    for (index_t i = 0; i <= kept && !done(result); ++i) result.tokens.push_back(top[static_cast<std::size_t>(i)]);
+    for (index_t i = 0; i <= kept && !done(result); ++i) {
+      result.tokens.push_back(top[static_cast<std::size_t>(i)]);
+      if (i < kept) ++result.accepted;
+    }
     if (!done(result)) draft_.append(cpu, target_.tapped(kept + 1), top.first(static_cast<std::size_t>(kept + 1)));
   }
 

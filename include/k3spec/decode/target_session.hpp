@@ -29,15 +29,16 @@ class TargetSession {
         taps_(std::move(taps)),
         state_(StateSize{1, capacity, rollback}),
         scratch_(Target::scratch_bytes(1, rows)),
-        last_(rows * hidden),
-        tapped_(rows * width()),
-        logits_(rows * vocab),
+        last_(checked_product(rows, hidden)),
+        tapped_(checked_product(rows, width())),
+        logits_(checked_product(rows, vocab)),
         top_(rows) {}
 
   /// Starts a new sequence.
   void reset() { state_.reset(0); }
 
-  /// Runs `ids` behind what was kept so far. top() then has the greedy token after each of the last `choices` ids.
+  /// Runs 1 to `rows` ids behind what was kept so far. top() then has the greedy token after each of the last `choices`
+  /// ids.
   void forward(const Cpu& cpu, std::span<const index_t> ids, index_t choices) {
     const auto n = static_cast<index_t>(ids.size());
     const Matrix<T> last(last_.data(), n, hidden);

@@ -161,9 +161,8 @@ struct Eagle3Draft {
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
   template <class T, class Visible, class W>
-  static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s,
-                           const Rows<const T, hidden>& hidden_in, const AttentionSpan& span,
-                           std::span<const TttKeys<const T>> steps, const Visible& visible) {
+  static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
+                           const AttentionSpan& span, std::span<const TttKeys<const T>> steps, const Visible& visible) {
     before_attention(cpu, w, s, hidden_in);
     Ttt::template forward<T>(cpu, span, s.attention.q.matrix(), steps, visible, s.attention.o.matrix(), s.lse.matrix());
     after_attention(cpu, w, s, hidden_in);
@@ -171,8 +170,7 @@ struct Eagle3Draft {
 
   /// Embeds, norms and projects: everything of a step up to its queries, keys and values.
   template <class T, class W>
-  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s,
-                               const Rows<const T, hidden>& hidden_in) {
+  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
     embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
     Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
     Norm::forward(cpu, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
@@ -181,8 +179,7 @@ struct Eagle3Draft {
 
   /// From the attention's result s.attention.o to s.out.
   template <class T, class W>
-  static void after_attention(const Cpu& cpu, const W& w, const Step<T>& s,
-                              const Rows<const T, hidden>& hidden_in) {
+  static void after_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
     evaluate(cpu, expr::arg<0>, s.middle, hidden_in);
     Attention::output(cpu, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
     Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);

@@ -36,7 +36,8 @@ struct Linear {
 
   /// The same bits from packed weights.
   template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y, Into into = Into::overwrite) {
+  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y,
+                      Into into = Into::overwrite) {
     gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
   }
 

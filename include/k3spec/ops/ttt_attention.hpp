@@ -10,7 +10,8 @@
 ///   o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator
 ///
 /// The score matrix exists one tile at a time. Tiles begin at multiples of key_tile from key 0 and keys are added in
-/// ascending order, so a query's result does not depend on which queries or later keys stand beside it.
+/// ascending order, so a query's result does not depend on which queries or later keys stand beside it, as long as all
+/// values are finite. A NaN that a query sees comes out as one.
 /// Saved: q, kv, k_rope, o, lse.
 /// defines: AttentionSpan, TttKeys, TttAttention
 
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
@@ -66,13 +68,18 @@ struct TttAttention {
     }
   };
 
-  /// d_q is overwritten; d_steps (all steps' keys) accumulate. Every sequence has as many queries as keys.
+  /// d_q is overwritten; d_steps (all steps' keys) accumulate.
+  /// \throws Error unless every sequence has as many queries as keys and first is 0
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const AttentionSpan& span, Matrix<const T> q,
                        std::span<const TttKeys<const T>> steps, const Visible& visible, Matrix<const T> o,
                        Matrix<const accumulate_t<T>> lse, Matrix<const accumulate_t<T>> d_o,
                        Matrix<accumulate_t<T>> d_q, std::span<const TttKeys<accumulate_t<T>>> d_steps, Arena& scratch) {
     using S = accumulate_t<T>;
+    if (span.queries != span.keys || span.first != 0) {
+      throw Error("attention backward: queries", std::to_string(span.queries) + " from " + std::to_string(span.first),
+                  std::to_string(span.keys) + " from 0, as many as keys");
+    }
     Scope scope(scratch);
     const index_t rows = span.sequences * span.queries;
     const auto s = Scratch<S>::allocate(scratch, rows, static_cast<index_t>(steps.size()));
@@ -160,6 +167,7 @@ struct TttAttention {
     alignas(64) std::array<S, query_tile * key_tile> scores{};
     alignas(64) std::array<S, query_tile * V> sums{};
     std::array<S, query_tile> top{}, total{};
+    std::array<bool, query_tile> seen{};  // any key at all
 
     index_t row(index_t i) const { return at.sequence * span.queries + at.query + i; }
     index_t position(index_t i) const { return span.first + at.query + i; }
@@ -186,11 +194,15 @@ struct TttAttention {
     void weigh(index_t i, index_t key, index_t m) {
       S* p = scores.data() + i * key_tile;
       S peak = top[static_cast<std::size_t>(i)];
+      bool sees_any = false;
       for (index_t j = 0; j < m; ++j) {
-        p[j] = visible(at.sequence, position(i), key + j) ? p[j] * scale<S>() : -std::numeric_limits<S>::infinity();
+        const bool sees = visible(at.sequence, position(i), key + j);
+        p[j] = sees ? p[j] * scale<S>() : -std::numeric_limits<S>::infinity();
         peak = std::max(peak, p[j]);
+        sees_any = sees_any || sees;
       }
-      if (peak == -std::numeric_limits<S>::infinity()) return std::fill_n(p, m, S(0)), void();
+      if (!sees_any) return std::fill_n(p, m, S(0)), void();
+      seen[static_cast<std::size_t>(i)] = true;
       rescale(i, peak);
       Packet<S> mass(S(0));
       for (index_t j = 0; j < m; j += Packet<S>::width) {
@@ -215,6 +227,7 @@ struct TttAttention {
       for (index_t i = 0; i < at.count; ++i) {
         const S s = diagonal_score(q, keys, row(i), at.head);
         const auto n = static_cast<std::size_t>(i);
+        seen[n] = true;
         rescale(i, std::max(top[n], s));
         const S weight = std::exp(s - top[n]);
         total[n] += weight;
@@ -225,12 +238,12 @@ struct TttAttention {
     /// A row that saw nothing gets lse = +inf, so that every weight exp(score - lse) of it is 0.
     void finish() {
       for (index_t i = 0; i < at.count; ++i) {
-        const S mass = total[static_cast<std::size_t>(i)];
+        const auto n = static_cast<std::size_t>(i);
+        const S mass = total[n];
         const S* from = sums.data() + i * V;
         T* to = o.row(row(i)) + at.head * V;
-        for (index_t j = 0; j < V; ++j) to[j] = static_cast<T>(mass > 0 ? from[j] / mass : S(0));
-        lse(row(i), at.head) =
-            mass > 0 ? top[static_cast<std::size_t>(i)] + std::log(mass) : std::numeric_limits<S>::infinity();
+        for (index_t j = 0; j < V; ++j) to[j] = static_cast<T>(seen[n] ? from[j] / mass : S(0));
+        lse(row(i), at.head) = seen[n] ? top[n] + std::log(mass) : std::numeric_limits<S>::infinity();
       }
     }
   };

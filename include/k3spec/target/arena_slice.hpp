@@ -18,7 +18,7 @@ class ArenaSlice {
   /// \throws Error when the plan was too small
   template <class T>
   T* take(index_t count) {
-    const std::size_t bytes = aligned(static_cast<std::size_t>(count) * sizeof(T));
+    const std::size_t bytes = detail::piece<T>(count);
     if (bytes > capacity_ - used_) {
       throw Error("arena slice: bytes left", std::to_string(capacity_ - used_), std::to_string(bytes));
     }

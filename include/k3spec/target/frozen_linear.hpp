@@ -15,7 +15,7 @@ namespace detail {
 /// sizes share their loops.
 template <Allocator A, class T>
 constexpr void take_matrix(A& a, Matrix<T>& m, index_t rows, index_t columns) {
-  m = Matrix<T>(a.template take<T>(rows * columns), rows, columns);
+  m = Matrix<T>(a.template take<T>(checked_product(rows, columns)), rows, columns);
 }
 }  // namespace detail
 

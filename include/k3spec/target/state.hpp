@@ -12,6 +12,7 @@
 #include <string>
 
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/checked.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/view.hpp>
 #include <k3spec/ops/kda.hpp>
@@ -74,9 +75,10 @@ class TargetState {
     index_t latents, recurrent, log, window;
   };
   static constexpr Elements elements(StateSize size) {
-    return {Layout::mla_layers * size.capacity * latent, Layout::kda_layers * Kda::heads * Kda::Head::state_size,
-            Layout::kda_layers * Kda::heads * size.rollback * Kda::Head::log_size,
-            Layout::kda_layers * (Kda::tail + size.rollback) * 3 * Kda::width};
+    return {checked_product(Layout::mla_layers, size.capacity, latent),
+            Layout::kda_layers * Kda::heads * Kda::Head::state_size,
+            checked_product(Layout::kda_layers, Kda::heads, size.rollback, Kda::Head::log_size),
+            checked_product(Layout::kda_layers, Kda::tail + size.rollback, 3 * Kda::width)};
   }
   static constexpr std::size_t bytes(StateSize size) {
     const Elements e = elements(size);
@@ -85,13 +87,13 @@ class TargetState {
             static_cast<std::size_t>(e.recurrent + e.log) * sizeof(S) + sizeof(Position));
   }
 
-  /// Sequences of length 0. \throws Error on negative sizes
+  /// Sequences of length 0. \throws Error on sizes that are negative or cannot be addressed
   explicit TargetState(StateSize size) : size_(checked(size)) {
     const Elements e = elements(size);
-    latents_ = Buffer<T>(size.sequences * e.latents);
-    recurrent_ = Buffer<S>(size.sequences * e.recurrent);
-    log_ = Buffer<S>(size.sequences * e.log);
-    window_ = Buffer<T>(size.sequences * e.window);
+    latents_ = Buffer<T>(checked_product(size.sequences, e.latents));
+    recurrent_ = Buffer<S>(checked_product(size.sequences, e.recurrent));
+    log_ = Buffer<S>(checked_product(size.sequences, e.log));
+    window_ = Buffer<T>(checked_product(size.sequences, e.window));
     positions_ = Buffer<Position>(size.sequences);
   }
 

@@ -32,7 +32,7 @@ struct TttBatch {
   Vector<const std::uint8_t> t2d;
 };
 
-/// Sums, so that results of several batches add up.
+/// Of one batch. Losses are means over the supervised positions, all else are counts.
 struct TttResult {
   static constexpr std::size_t max_steps = 16;
   double loss = 0;
@@ -181,6 +181,15 @@ class TttObjective {
       const index_t top = batch.teacher_top(r);
       if (top >= 0 && top < Draft::vocabulary) continue;
       throw Error("batch: teacher_top at row " + std::to_string(r), std::to_string(top),
+                  "0 to " + std::to_string(Draft::vocabulary - 1));
+    }
+    if (batch.t2d.extent(0) != Draft::vocabulary) {
+      throw Error("batch: t2d", std::to_string(batch.t2d.extent(0)), std::to_string(Draft::vocabulary) + " tokens");
+    }
+    for (index_t r = 0; r < rows_; ++r) {
+      const index_t top = batch.teacher_top(r);
+      if (top >= 0 && top < Draft::vocabulary) continue;
+      throw Error("batch: teacher_top of row " + std::to_string(r), std::to_string(top),
                   "0 to " + std::to_string(Draft::vocabulary - 1));
     }
     if (batch.length > 0 && rows_ % batch.length == 0) return;

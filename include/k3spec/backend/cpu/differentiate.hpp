@@ -43,17 +43,7 @@ namespace cpu {
 
 /// True if placeholder I is read per column: its gradient is a sum over rows.
 template <int I, class E>
-struct ReadsColumn : std::false_type {};
-template <int I>
-struct ReadsColumn<I, expr::Placeholder<I, expr::Reads::column>> : std::true_type {};
-template <int I, class F, class E>
-struct ReadsColumn<I, expr::Unary<F, E>> : ReadsColumn<I, E> {};
-template <int I, class F, class L, class R>
-struct ReadsColumn<I, expr::Binary<F, L, R>> : std::disjunction<ReadsColumn<I, L>, ReadsColumn<I, R>> {};
-template <int I, class T, bool B, class E>
-struct ReadsColumn<I, expr::Through<T, B, E>> : ReadsColumn<I, E> {};
-template <int I, class O, class E>
-struct ReadsColumn<I, expr::Reduce<O, E>> : ReadsColumn<I, E> {};
+inline constexpr bool reads_column = expr::reads<I, expr::Reads::column, E>;
 
 /// Values and adjoints of the reductions of one row.
 template <class S, int M>
@@ -117,7 +107,19 @@ void deliver(Packet<S> d, const Accumulate<T>& g, index_t row, index_t column, i
 
 template <class E, class G, std::size_t... I>
 constexpr bool any_column_gradient(std::index_sequence<I...>) {
-  return ((ReadsColumn<static_cast<int>(I), E>::value && !std::is_same_v<std::tuple_element_t<I, G>, None>) || ...);
+  return ((reads_column<static_cast<int>(I), E> && !std::is_same_v<std::tuple_element_t<I, G>, None>) || ...);
+}
+
+template <class E, class G, std::size_t... I>
+void check_gradients(index_t rows, index_t columns, const G& grads, std::index_sequence<I...>) {
+  const auto check = [&]<int Which, class D>(std::integral_constant<int, Which>, const D& destination) {
+    if constexpr (!std::is_same_v<D, None>) {
+      static_assert(!expr::reads<Which, expr::Reads::row, E>,
+                    "a row<I> operand has no gradient yet: its destination must be none");
+      check_operand<Which, E>("gradient", rows, columns, destination.to);
+    }
+  };
+  (check(std::integral_constant<int, static_cast<int>(I)>{}, std::get<I>(grads)), ...);
 }
 
 /// d_y of an expression with a value per element.
@@ -176,7 +178,7 @@ struct Differential {
   }
   template <std::size_t I, class Env>
   void element(Packet<S> d, const Env& env) const {
-    if constexpr (!ReadsColumn<static_cast<int>(I), E>::value) {
+    if constexpr (!reads_column<static_cast<int>(I), E>) {
       deliver(d, std::get<I>(grads), env.row_index, env.column_index, env.count);
     }
   }
@@ -202,7 +204,7 @@ struct Differential {
   }
   template <std::size_t I>
   void column(const S* sums, index_t begin, index_t end) const {
-    if constexpr (ReadsColumn<static_cast<int>(I), E>::value) {
+    if constexpr (reads_column<static_cast<int>(I), E>) {
       for (index_t j = begin; j < end; j += Packet<S>::width) {
         const index_t n = std::min(Packet<S>::width, end - j);
         deliver(Packet<S>::load_first(sums + (j - begin), n), std::get<I>(grads), 0, j, n);
@@ -228,7 +230,8 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
   static_assert(std::tuple_size_v<G> == std::tuple_size_v<Operands>,
                 "one gradient for each operand: none, overwrite(view) or accumulate(view)");
   constexpr auto each = std::make_index_sequence<std::tuple_size_v<Operands>>{};
-  check_operands<void>(rows, columns, operands, each);
+  check_operands<E>(rows, columns, operands, each);
+  check_gradients<E>(rows, columns, grads, each);
   using Work = Differential<S, E, D, Operands, G>;
   const Work work{e, d_y, operands, grads, rows, columns};
   constexpr bool sums_rows = any_column_gradient<E, G>(each);

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
 #include <k3spec/core/error.hpp>
+#include <k3spec/expr/reads.hpp>
 
 namespace k3spec {
 
@@ -71,16 +73,26 @@ void for_pieces(const Cpu& cpu, index_t rows, index_t columns, bool splits_rows,
   });
 }
 
-template <class E, class Operands, std::size_t... I>
-void check_operands(index_t rows, index_t columns, const Operands& operands, std::index_sequence<I...>) {
-  [[maybe_unused]] const auto check = [&](const auto& m, std::size_t which) {
-    const index_t r = m.extent(0), c = m.extent(1);
-    const bool fits = (r == rows && c == columns) || (r == 1 && (c == columns || c == rows));
-    if (fits) return;
-    throw Error("expression: operand " + std::to_string(which), std::to_string(r) + " x " + std::to_string(c),
-                std::to_string(rows) + " x " + std::to_string(columns) + ", or a vector of either");
-  };
-  (check(std::get<I>(operands), I), ...);
+inline void check_shape(std::string_view what, index_t which, index_t r, index_t c, index_t rows, index_t columns) {
+  if (r == rows && c == columns) return;
+  throw Error("expression: " + std::string(what) + " " + std::to_string(which),
+              std::to_string(r) + " x " + std::to_string(c), std::to_string(rows) + " x " + std::to_string(columns));
+}
+
+/// Operand or gradient I of a [rows, columns] expression has the shape it is read with; vectors count as one row.
+template <int I, class... E, class M>
+void check_operand(std::string_view what, index_t rows, index_t columns, const M& m) {
+  const index_t r = m.extent(0), c = m.extent(1);
+  if constexpr ((expr::reads<I, expr::Reads::element, E> || ...)) check_shape(what, I, r, c, rows, columns);
+  if constexpr ((expr::reads<I, expr::Reads::column, E> || ...)) check_shape(what, I, r, c, 1, columns);
+  if constexpr ((expr::reads<I, expr::Reads::row, E> || ...)) check_shape(what, I, r, c, 1, rows);
+}
+
+/// E… are the formulas that read the operands.
+template <class... E, class Operands, std::size_t... I>
+void check_operands([[maybe_unused]] index_t rows, [[maybe_unused]] index_t columns, const Operands& operands,
+                    std::index_sequence<I...>) {
+  (check_operand<static_cast<int>(I), E...>("operand", rows, columns, std::get<I>(operands)), ...);
 }
 
 }  // namespace cpu
@@ -103,7 +115,13 @@ void evaluate(const Cpu& cpu, const std::tuple<E...>& e, const std::tuple<Y...>&
   constexpr auto each = std::index_sequence_for<E...>{};
   const auto operands = std::tuple(cpu::as_matrix(x)...);
   const index_t rows = std::get<0>(y).extent(0), columns = std::get<0>(y).extent(1);
-  cpu::check_operands<void>(rows, columns, operands, std::index_sequence_for<X...>{});
+  cpu::check_operands<E...>(rows, columns, operands, std::index_sequence_for<X...>{});
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (cpu::check_shape("output", static_cast<index_t>(I), std::get<I>(y).extent(0), std::get<I>(y).extent(1), rows,
+                      columns),
+     ...);
+  }
+  (each);
   constexpr bool reduces = ((E::reductions > 0) || ...);
   static_assert(!reduces || sizeof...(E) == 1, "formulas with row reductions are evaluated one at a time");
   cpu::for_pieces(cpu, rows, columns, !reduces, [&](index_t r0, index_t r1, index_t c0, index_t c1) {
@@ -137,7 +155,7 @@ void evaluate_rows(const Cpu& cpu, const E& e, const View<T, N>& y, const First&
   using S = accumulate_t<T>;
   const auto operands = std::tuple(cpu::as_matrix(first), cpu::as_matrix(x)...);
   const index_t rows = std::get<0>(operands).extent(0), columns = std::get<0>(operands).extent(1);
-  cpu::check_operands<void>(rows, columns, operands, std::make_index_sequence<1 + sizeof...(X)>{});
+  cpu::check_operands<E>(rows, columns, operands, std::make_index_sequence<1 + sizeof...(X)>{});
   if (y.extent(0) != rows) throw Error("evaluate_rows: result", std::to_string(y.extent(0)), std::to_string(rows));
   cpu::for_pieces(cpu, rows, std::max<index_t>(columns, 1), false, [&](index_t r0, index_t r1, index_t, index_t) {
     for (index_t r = r0; r < r1; ++r) {
