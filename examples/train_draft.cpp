@@ -1,6 +1,7 @@
 // Trains an EAGLE-3 draft for a Kimi K3 target on text, and prints how many tokens a target forward would yield with
 // it. Compiled for the bundled miniature (configs::KimiK3Tiny), whose tokens are bytes.
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -36,6 +37,7 @@ struct Options {
   examples::DeviceOptions device;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
+  CLI::Option* minutes_flag = nullptr;
   bool timed = false;
 };
 
@@ -55,20 +57,20 @@ void add_settings(CLI::App& app, Options& o) {
   };
   app.add_option("--draft", o.draft, "The kind of draft")->check(CLI::IsMember({"eagle3"}))->capture_default_str();
   add("total_steps", "--steps", s.schedule.total_steps, "Steps to train, instead of --minutes");
-  auto* minutes =
+  o.minutes_flag =
       app.add_option("--minutes", o.minutes,
                      "Time to train. The steps of the warmup are measured; then the number of steps is fixed, "
                      "and with it the schedule")
           ->check(CLI::PositiveNumber)
           ->capture_default_str();
-  minutes->excludes(o.flags["total_steps"]);
+  o.minutes_flag->excludes(o.flags["total_steps"]);
   add("batch", "--batch", s.batch, "Windows a step");
   add("length", "--length", s.length, "Tokens a window");
   add("ttt_steps", "--ttt-steps", s.ttt_steps, "Drafted tokens that training unrolls");
   add("lr", "--lr", s.schedule.lr, "Highest learning rate");
   add("warmup_steps", "--warmup", s.schedule.warmup_steps, "Steps over which the learning rate rises");
   add("min_lr_ratio", "--min-lr-ratio", s.schedule.min_lr_ratio, "Last learning rate, as a part of the highest");
-  add("max_grad_norm", "--clip", s.optimizer.max_grad_norm, "Largest norm of the gradient");
+  add("max_grad_norm", "--clip", s.optimizer.max_grad_norm, "Largest norm of the gradient; inf never clips");
   add("weight_decay", "--weight-decay", s.optimizer.weight_decay, "Decay of matrices");
   add("beta1", "--beta1", s.optimizer.beta1, "AdamW's");
   add("beta2", "--beta2", s.optimizer.beta2, "AdamW's");
@@ -92,16 +94,25 @@ void add_reports(CLI::App& app, Options& o) {
   examples::add_device_options(app, o.device);
 }
 
-/// With --resume the checkpoint's settings hold; a flag that says otherwise is an error.
-void take_settings(Options& o, const fs::path& checkpoint) {
-  const TrainSettings saved = read_trainer_progress(checkpoint).settings;
+/// With --resume the checkpoint's settings hold; a flag that says otherwise is an error. A run whose number of steps
+/// was fixed keeps it; one that was stopped before goes on measuring.
+void take_settings(Options& o, const TrainSettings& saved) {
+  o.timed = saved.schedule.total_steps == WarmupCosine::open;
+  if (!o.timed && o.minutes_flag->count() > 0) {
+    throw Error("--minutes",
+                fmt::format("{} for a run that is fixed to {} steps", o.minutes, saved.schedule.total_steps),
+                "--resume without it");
+  }
+  if (o.timed && o.flags["total_steps"]->count() > 0) {
+    throw Error("--steps", fmt::format("{} for a run with --minutes", o.settings.schedule.total_steps),
+                "--resume without it");
+  }
   const io::json given = o.settings.to_json(), own = saved.to_json();
   for (const auto& [key, flag] : o.flags) {
     if (flag->count() == 0 || given[key] == own[key]) continue;
     throw Error(flag->get_name(), given[key].dump(), own[key].dump() + ", the resumed run's own");
   }
   o.settings = saved;
-  o.timed = false;
 }
 
 void complete(Options& o) {
@@ -114,7 +125,7 @@ void complete(Options& o) {
       throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
                   "at least 2 with --minutes: speed is measured while the rate rises");
     }
-    o.settings.schedule.total_steps = std::numeric_limits<std::int32_t>::max();
+    o.settings.schedule.total_steps = WarmupCosine::open;
   }
 }
 
@@ -156,16 +167,17 @@ class Run {
         log_(o.log, trainer.next_step()),
         progress_({.style = style(o.progress)}),
         planned_(!o.timed),
-        saved_at_(trainer.next_step()) {}
+        begun_at_(trainer.next_step()),
+        saved_at_(begun_at_) {}
 
   void operator()() {
     if (trainer_.next_step() == 0) look();
     while (trainer_.next_step() < total() && !late()) {
       step();
-      if (!planned_ && trainer_.next_step() == trainer_.settings().schedule.warmup_steps) plan();
+      if (!planned_ && trainer_.next_step() >= trainer_.settings().schedule.warmup_steps) plan();
       const index_t done = trainer_.next_step();
       if (done % options_.eval_every == 0) look();
-      if (planned_ && done % options_.save_every == 0) save();  // before, the schedule is not the run's own
+      if (done % options_.save_every == 0) save();
     }
     finish();
   }
@@ -187,7 +199,9 @@ class Run {
     const auto report = trainer_.step(train_);
     const double seconds = clock.seconds();
     const index_t done = trainer_.next_step();
-    if (done > 1) step_seconds_ += seconds;
+    // The first step touches memory for the first time; it counts only if it is all that is measured.
+    if (done <= begun_at_ + 2) step_seconds_ = 0;
+    step_seconds_ += seconds;
     const double accept = report.result.simulated_accept_length(trainer_.settings().ttt_steps);
     const auto accuracy = trainer_.metrics(report.result).accuracy().value();
     progress_.update({done, planned_ ? total() : 0, report.result.loss, accept, report.lr}, trainer_.rows());
@@ -236,10 +250,10 @@ class Run {
   /// Fixes the number of steps so that the rest fits into what is left of the time.
   void plan() {
     const index_t done = trainer_.next_step();
-    const double each =
-        step_seconds_ / static_cast<double>(done - 1) + look_seconds_ / static_cast<double>(options_.eval_every);
+    const auto measured = static_cast<double>(std::max<index_t>(1, done - begun_at_ - 1));
+    const double each = step_seconds_ / measured + look_seconds_ / static_cast<double>(options_.eval_every);
     const double left = 0.97 * 60 * options_.minutes - clock_.seconds() - look_seconds_;
-    const auto more = static_cast<index_t>(std::max(0.0, left / each));
+    const auto more = static_cast<index_t>(std::clamp(left / each, 0.0, 1e12));  // any number of minutes is a count
     trainer_.set_total_steps(std::max(done + more, done + 1));
     planned_ = true;
     progress_.note(fmt::format("{:.3f} s a step: {} steps in {:.1f} minutes", each, total(), options_.minutes));
@@ -255,9 +269,20 @@ class Run {
   Clock clock_;
   std::optional<TttMetrics> seen_;
   bool planned_;
-  index_t saved_at_, seen_at_ = -1;
+  index_t begun_at_, saved_at_, seen_at_ = -1;
   double step_seconds_ = 0, look_seconds_ = 0;
 };
+
+/// \returns whether the run to go on with has all its steps already
+bool finished(Options& o, const fs::path& checkpoint) {
+  const TrainerProgress saved = read_trainer_progress(checkpoint);
+  take_settings(o, saved.settings);
+  const index_t total = saved.settings.schedule.total_steps;
+  if (saved.next_step < total) return false;
+  fmt::print("trained {} of {} steps: nothing is left to do\ndraft: {}\n", saved.next_step, total,
+             (o.out / CheckpointDirectory::latest_name).string());
+  return true;
+}
 
 void train(Options o) {
   const Cpu cpu = examples::make_device(o.device);
@@ -265,7 +290,7 @@ void train(Options o) {
   const auto latest = CheckpointDirectory(o.out).latest();
   if (o.resume) {
     if (!latest) throw Error("--resume", "no checkpoint in " + o.out.string(), "one to go on from");
-    take_settings(o, *latest);
+    if (finished(o, *latest)) return;
   } else if (latest) {
     throw Error("--out", latest->string(), "a directory without a run, or --resume");
   }

@@ -39,9 +39,24 @@ expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/c" --resume
 same "$dir/a/latest" "$dir/c/latest"
 timeless() { sed 's/,"seconds":[^}]*//' "$1/train.jsonl"; }
 diff <(timeless "$dir/a") <(timeless "$dir/c") || fail "the resumed run's log differs"
-expect 0 "held-out text: loss" "${small[@]}" --out "$dir/c" --resume
+expect 0 "trained 4 of 4 steps: nothing is left to do" "${small[@]}" --out "$dir/c" --resume
+same "$dir/a/latest" "$dir/c/latest"
+expect 1 "--minutes: found 1 for a run that is fixed to 4 steps, wanted --resume without it" \
+  "${small[@]}" --out "$dir/c" --resume --minutes 1
 
 expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/d" --minutes 0.02
+# Stopped while its speed was measured: the number of steps is not fixed, and the measuring goes on.
+expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/m" --minutes 0.02 --warmup 4 --save-every 2 --keep 100
+ln -sfn step-00000002 "$dir/m/latest"
+grep -q '"total_steps": null' "$dir/m/latest/trainer.json" || fail "steps that are not fixed are not null"
+expect 1 "--steps: found 9 for a run with --minutes, wanted --resume without it" \
+  "${small[@]}" --out "$dir/m" --resume --steps 9
+expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/m" --resume --minutes 0.02
+grep -q '"total_steps": [0-9]' "$dir/m/latest/trainer.json" || fail "the resumed run's steps are not fixed"
+expect 0 " of 3 steps" "${small[@]}" --out "$dir/u" --steps 3 --clip inf --save-every 2
+ln -sfn step-00000002 "$dir/u/latest"
+expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/u" --resume
+
 expect 1 "--device: found cuda, wanted cpu" "${small[@]}" --out "$dir/e" --device cuda
 expect 1 "--out: found $dir/a/step-00000004, wanted a directory without a run, or --resume" "${small[@]}" --out "$dir/a"
 expect 1 "--lr: found 0.5, wanted 0.002, the resumed run's own" "${small[@]}" --out "$dir/a" --resume --lr 0.5
@@ -50,4 +65,6 @@ expect 1 "nowhere/train.txt: found No such file or directory" --target nowhere -
 expect 1 "window length: found 9999999" "${small[@]}" --out "$dir/e" --steps 1 --length 9999999
 expect 1 "ttt_steps: found 0" "${small[@]}" --out "$dir/e" --steps 1 --ttt-steps 0
 expect 1 "schedule: total_steps: found 0" "${small[@]}" --out "$dir/e" --steps 0
+expect 1 "batch and length: found 4611686018427387905 windows of 4" \
+  "${small[@]}" --out "$dir/e" --steps 1 --batch 4611686018427387905 --length 4
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"
