@@ -30,7 +30,7 @@ using Trainer = Eagle3Trainer<Config, float>;
 struct Options {
   fs::path target, train, heldout, out, log;
   TrainSettings settings;
-  double minutes = 5;
+  double minutes = 4;
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
   bool resume = false;
   std::string draft = "eagle3", progress = "auto";
@@ -238,8 +238,8 @@ class Run {
     const index_t done = trainer_.next_step();
     if (seen_at_ != done) look();
     if (saved_at_ != done) save();
-    const char* note = done < total() ? "it became slower than it was at first; --resume goes on"
-                                      : "--steps with this number repeats the run bit for bit";
+    const char* note =
+        done < total() ? "the time was over; --resume goes on" : "--steps with this number repeats the run bit for bit";
     fmt::print("trained {} of {} steps in {}, {} tokens: {}\n", done, total(), duration_string(clock_.seconds()),
                done * trainer_.rows(), note);
     fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),

@@ -56,6 +56,8 @@ grep -q '"total_steps": [0-9]' "$dir/m/latest/trainer.json" || fail "the resumed
 expect 0 " of 3 steps" "${small[@]}" --out "$dir/u" --steps 3 --clip inf --save-every 2
 ln -sfn step-00000002 "$dir/u/latest"
 expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/u" --resume
+expect 0 "trained 20 of 21 steps" "${small[@]}" --out "$dir/f" --minutes 0.0001
+expect 0 "trained 21 of 21 steps" "${small[@]}" --out "$dir/f" --resume
 
 expect 1 "--device: found cuda, wanted cpu" "${small[@]}" --out "$dir/e" --device cuda
 expect 1 "--out: found $dir/a/step-00000004, wanted a directory without a run, or --resume" "${small[@]}" --out "$dir/a"
