@@ -55,7 +55,7 @@ void target_forward(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(2))};
   const auto parameters = load();
   const FrozenTarget<Config, float> target(parameters.weights());
-  FrozenTarget<Config, float>::State memory({sequences, length + tokens, 16});
+  FrozenTarget<Config, float>::State memory({sequences, length + tokens, tokens < length ? tokens : 0});
   Arena arena(FrozenTarget<Config, float>::scratch_bytes(sequences, std::max(tokens, length)));
   Buffer<float> last(sequences * std::max(tokens, length) * Config::hidden_size);
   const auto ids = text(sequences * length);
