@@ -14,6 +14,7 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/ops/argmax.hpp>
+#include <k3spec/train/metrics.hpp>
 #include <k3spec/train/teacher.hpp>
 
 namespace k3spec {
@@ -210,7 +211,7 @@ class TttObjective {
 
   double step_weight(index_t k) const {
     double all = 0, mine = 0, weight = 1;
-    for (index_t i = 0; i < steps_; ++i, weight *= 0.8) {
+    for (index_t i = 0; i < steps_; ++i, weight *= ttt_decay) {
       all += weight;
       if (i == k) mine = weight;
     }
