@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
 

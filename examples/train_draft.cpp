@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
+#include <k3spec/core/format.hpp>
 #include <k3spec/target/load.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/progress.hpp>

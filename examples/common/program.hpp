@@ -8,10 +8,10 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <k3spec/backend/cpu/cpu_check.hpp>
 #include <k3spec/core/device.hpp>
+#include <k3spec/core/format.hpp>
 
 namespace k3spec::examples {
 

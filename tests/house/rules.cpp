@@ -12,9 +12,14 @@ using house::fs::path;
 class Tree {
  public:
   Tree() : root_(house::fs::temp_directory_path() / ("k3spec_house_" + std::to_string(::getpid()))) {
-    write("all.hpp", {"<k3spec/core/a.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>", "<k3spec/target/d.hpp>",
-                      "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+    write("all.hpp",
+          {"<k3spec/core/a.hpp>", "<k3spec/core/format.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>",
+           "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+    write("cuda.hpp", {"<k3spec/all.hpp>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"});
     write("core/a.hpp", {"<vector>"});
+    write("core/format.hpp", {"<fmt/format.h>"});
+    write("backend/cuda/launch.hpp", {"<cuda_runtime.h>", "<cublas_v2.h>", "<k3spec/core/a.hpp>"});
+    write("comm/nccl.hpp", {"<nccl.h>", "<k3spec/backend/cuda/launch.hpp>"});
     write("backend/cpu/packet.hpp", {"<Eigen/Core>", "<k3spec/core/a.hpp>"});
     write("ops/b.hpp", {"<k3spec/core/a.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
     write("drafts/c.hpp", {"<k3spec/ops/b.hpp>"});
@@ -77,6 +82,7 @@ TEST_CASE("planted back arrows are found") {
 TEST_CASE("other planted faults are found") {
   CHECK(broken_by("ops/b.hpp", {"<Eigen/Core>"}) ==
         "ops/b.hpp: includes <Eigen/Core>, which only backend/cpu/packet.hpp may");
+  CHECK(broken_by("ops/b.hpp", {"<fmt/core.h>"}) == "ops/b.hpp: includes <fmt/core.h>, which only core/format.hpp may");
   CHECK(broken_by("ops/b.hpp", {"\"a.hpp\""}) == "ops/b.hpp: includes \"a.hpp\", wanted <k3spec/...>");
   CHECK(broken_by("ops/b.hpp", {"<k3spec/core/x.hpp>"}) == "ops/b.hpp: includes core/x.hpp, which does not exist");
   CHECK(broken_by("ops/lost.hpp", {}) == "ops/lost.hpp: cannot be reached from all.hpp");
@@ -84,4 +90,19 @@ TEST_CASE("other planted faults are found") {
         "core/a.hpp: does not begin with #pragma once");
   CHECK(broken_by_text("#pragma once\n/// defines: x\n") == "core/a.hpp: has no /// \\file");
   CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
+}
+
+TEST_CASE("CUDA outside its rooms is found") {
+  const std::string homes = ", which only backend/cuda/ and comm/nccl.hpp may";
+  for (const std::string include : {"<cuda_runtime.h>", "<cuda.h>", "<cuda_bf16.h>", "<cublas_v2.h>", "<nccl.h>",
+                                    "<cooperative_groups.h>", "<cuda/std/array>"}) {
+    CHECK(broken_by("ops/b.hpp", {include}) == "ops/b.hpp: includes " + include + homes);
+  }
+  CHECK(broken_by("cuda.hpp", {"<cuda_runtime.h>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"}) ==
+        "cuda.hpp: includes <cuda_runtime.h>" + homes);
+  CHECK(broken_by("backend/cuda/launch.hpp", {"<k3spec/cuda.hpp>"}) ==
+        "backend/cuda/launch.hpp: back arrow to cuda.hpp");
+  CHECK(broken_by("backend/cuda/lost.hpp", {}) == "backend/cuda/lost.hpp: cannot be reached from cuda.hpp");
+  CHECK(broken_by("ops/b.hpp", {"<k3spec/backend/cuda/launch.hpp>"}) ==
+        "backend/cuda/launch.hpp: is reached from all.hpp, which needs no CUDA");
 }

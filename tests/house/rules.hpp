@@ -35,8 +35,22 @@ inline const std::map<std::string, SideRoom> side_rooms = {
     {"comm", {{"core", "backend"}, {"train"}}},
 };
 
-inline const std::string eigen_home = "backend/cpu/packet.hpp";
+/// Libraries that only some headers may include: what their includes begin with, and where they are at home. A home
+/// that ends in a slash is a folder.
+struct Library {
+  std::vector<std::string> includes;
+  std::vector<std::string> homes;
+};
+inline const std::vector<Library> libraries = {
+    {{"<Eigen/", "<unsupported/Eigen/"}, {"backend/cpu/packet.hpp"}},
+    {{"<fmt/"}, {"core/format.hpp"}},
+    {{"<cuda", "<cublas", "<cooperative_groups", "<nccl", "<nvtx"}, {"backend/cuda/", "comm/nccl.hpp"}},
+};
+
+/// Every header is reached from all.hpp, which needs no CUDA; one where CUDA is at home from cuda.hpp instead.
 inline const std::string umbrella = "all.hpp";
+inline const std::string cuda_umbrella = "cuda.hpp";
+inline bool is_umbrella(const std::string& path) { return path == umbrella || path == cuda_umbrella; }
 
 inline int level_of(const std::string& room) {
   for (std::size_t i = 0; i < levels.size(); ++i) {
@@ -94,6 +108,25 @@ inline std::map<std::string, Header> read_all(const fs::path& root) {
   return headers;
 }
 
+inline bool at_home(const std::string& path, const Library& library) {
+  return std::any_of(library.homes.begin(), library.homes.end(), [&](const std::string& home) {
+    return home.ends_with('/') ? path.starts_with(home) : path == home;
+  });
+}
+
+inline bool needs_cuda(const std::string& path) { return at_home(path, libraries.back()); }
+
+inline void check_library(const std::string& path, const std::string& include, std::vector<std::string>& found) {
+  for (const Library& library : libraries) {
+    const bool of_library = std::any_of(library.includes.begin(), library.includes.end(),
+                                        [&](const std::string& begin) { return include.starts_with(begin); });
+    if (!of_library || at_home(path, library)) continue;
+    std::string homes = library.homes[0];
+    for (std::size_t i = 1; i < library.homes.size(); ++i) homes += " and " + library.homes[i];
+    found.push_back(path + ": includes " + include + ", which only " + homes + " may");
+  }
+}
+
 inline void check_form(const std::string& path, const Header& header, std::vector<std::string>& found) {
   if (!path.ends_with(".hpp")) found.push_back(path + ": is no .hpp");
   if (!header.text.starts_with("#pragma once\n")) found.push_back(path + ": does not begin with #pragma once");
@@ -104,11 +137,9 @@ inline void check_form(const std::string& path, const Header& header, std::vecto
 inline void check_arrows(const std::string& path, const Header& header, std::vector<std::string>& found) {
   for (const std::string& other : header.others) {
     if (other.starts_with('"')) found.push_back(path + ": includes " + other + ", wanted <k3spec/...>");
-    if ((other.starts_with("<Eigen/") || other.starts_with("<unsupported/Eigen/")) && path != eigen_home) {
-      found.push_back(path + ": includes " + other + ", which only " + eigen_home + " may");
-    }
+    check_library(path, other, found);
   }
-  if (path == umbrella) return;
+  if (is_umbrella(path)) return;
   const std::string room = room_of(path);
   if (!is_room(room)) {
     found.push_back(path + ": is in no known room");
@@ -119,10 +150,10 @@ inline void check_arrows(const std::string& path, const Header& header, std::vec
   }
 }
 
-/// Everything that the umbrella includes, directly or not.
-inline Names reachable(const std::map<std::string, Header>& headers) {
-  Names seen{umbrella};
-  std::vector<std::string> todo{umbrella};
+/// Everything that `start` includes, directly or not, and itself.
+inline Names reachable(const std::map<std::string, Header>& headers, const std::string& start) {
+  Names seen{start};
+  std::vector<std::string> todo{start};
   while (!todo.empty()) {
     const auto header = headers.find(todo.back());
     todo.pop_back();
@@ -137,7 +168,7 @@ inline Names reachable(const std::map<std::string, Header>& headers) {
 /// One sentence per broken rule in the headers below `root`, the folder k3spec.
 inline std::vector<std::string> violations(const fs::path& root) {
   const auto headers = read_all(root);
-  const Names seen = reachable(headers);
+  const Names seen = reachable(headers, umbrella), seen_with_cuda = reachable(headers, cuda_umbrella);
   std::vector<std::string> found;
   for (const auto& [path, header] : headers) {
     check_form(path, header, found);
@@ -145,7 +176,12 @@ inline std::vector<std::string> violations(const fs::path& root) {
     for (const std::string& other : header.own) {
       if (!headers.contains(other)) found.push_back(path + ": includes " + other + ", which does not exist");
     }
-    if (!seen.contains(path)) found.push_back(path + ": cannot be reached from all.hpp");
+    if (is_umbrella(path)) continue;
+    const bool cuda = needs_cuda(path);
+    if (cuda && seen.contains(path)) found.push_back(path + ": is reached from all.hpp, which needs no CUDA");
+    if (!(cuda ? seen_with_cuda : seen).contains(path)) {
+      found.push_back(path + ": cannot be reached from " + (cuda ? cuda_umbrella : umbrella));
+    }
   }
   return found;
 }

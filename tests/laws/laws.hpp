@@ -19,11 +19,10 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <tests/backend/allocations.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/device.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/core/parameters.hpp>
 
 namespace k3spec::laws {

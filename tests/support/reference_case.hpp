@@ -24,8 +24,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include <k3spec/core/format.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/safetensors.hpp>

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 

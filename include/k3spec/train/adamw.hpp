@@ -16,9 +16,8 @@
 #include <cstdint>
 #include <string>
 
-#include <fmt/format.h>
-
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 

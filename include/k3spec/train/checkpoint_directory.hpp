@@ -16,10 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
 
 namespace k3spec {

@@ -9,10 +9,10 @@
 #include <iostream>
 #include <string>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/format.hpp>
 
 namespace k3spec {
 

@@ -7,10 +7,9 @@
 #include <numbers>
 #include <string>
 
-#include <fmt/format.h>
-
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/format.hpp>
 
 namespace k3spec {
 

@@ -9,8 +9,7 @@
 #include <span>
 #include <string>
 
-#include <fmt/format.h>
-
+#include <k3spec/core/format.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/view.hpp>
 #include <k3spec/io/mapped_file.hpp>

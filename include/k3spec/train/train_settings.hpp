@@ -9,8 +9,7 @@
 #include <limits>
 #include <string>
 
-#include <fmt/format.h>
-
+#include <k3spec/core/format.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/schedule.hpp>

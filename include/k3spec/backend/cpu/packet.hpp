@@ -18,6 +18,14 @@
 #include <type_traits>
 #include <utility>
 
+// To k3spec Eigen is host code, and a register is the same in every translation unit. Where Eigen sees nvcc it would
+// turn its vectors off instead.
+#if defined(__CUDACC__) && !defined(EIGEN_NO_CUDA)
+#ifdef EIGEN_CORE_H
+#error "Eigen was included as CUDA code before k3spec: define EIGEN_NO_CUDA, as the target k3spec::k3spec does"
+#endif
+#define EIGEN_NO_CUDA
+#endif
 // g++ 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
