@@ -13,6 +13,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/scalar_math.hpp>
@@ -25,10 +26,14 @@
 #include <k3spec/config/kimi_k3.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
+#include <k3spec/expr/check.hpp>
 #include <k3spec/expr/functors.hpp>
 #include <k3spec/expr/nodes.hpp>
+#include <k3spec/expr/order.hpp>
 #include <k3spec/expr/reads.hpp>
 #include <k3spec/expr/reduce.hpp>
+#include <k3spec/expr/results.hpp>
+#include <k3spec/expr/walk.hpp>
 
 // backend: loops, vector registers, matrix products and the evaluation of formulas on a device
 #include <k3spec/backend/cpu/cpu_check.hpp>
@@ -44,7 +49,9 @@
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/backend/cpu/reduce_row.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/product.hpp>
 
 // ops: functions of tensors, forward beside backward
 #include <k3spec/ops/argmax.hpp>
@@ -56,6 +63,7 @@
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/ops/short_conv.hpp>
+#include <k3spec/ops/sum_of_squares.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 #include <k3spec/ops/visibility.hpp>
 

@@ -196,12 +196,10 @@ TEST_CASE("the gradient's norm is that of all its elements, whatever their numbe
       g[i] = static_cast<float>(Philox(5).normal(i));
       sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
     }
-    std::vector<double> sums(static_cast<std::size_t>(norm_blocks(n)));
-    const double norm =
-        gradient_norm<float>(Cpu{}, Vector<const float>(g.data(), n), Vector<double>(sums.data(), norm_blocks(n)));
+    const double norm = GradientNorm<>(Cpu{}, n)(Cpu{}, Vector<const float>(g.data(), n));
     CHECK(norm == doctest::Approx(std::sqrt(sum)).epsilon(1e-13));
   }
-  CHECK_THROWS_AS(gradient_norm<float>(Cpu{}, Vector<const float>(nullptr, 1), Vector<double>(nullptr, 0)), Error);
+  CHECK_THROWS_AS(GradientNorm<>(Cpu{}, 0)(Cpu{}, Vector<const float>(nullptr, 1)), Error);
   CHECK(clip_coefficient(0, 1) == 1);
   CHECK(clip_coefficient(4, 1) == 1 / 4.000001);
 }

@@ -2,13 +2,14 @@
 /// \file
 /// Planned activation memory. A step's memory is described once, by functions that `take` from an allocator;
 /// run on an ArenaPlan they add sizes up (also when compiling), run on an Arena they hand memory out.
-/// defines: ArenaPlan, Arena, Scope, Allocator, take_rows, plan_bytes
+/// defines: ArenaPlan, BasicArena, Arena, Scope, Allocator, take_rows, plan_bytes
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/checked.hpp>
@@ -56,10 +57,16 @@ class ArenaPlan {
 };
 
 /// One block of memory, handed out front to back in 64-byte aligned pieces. Contents start undefined.
-class Arena {
+/// \tparam Bytes  owns the block: data(), size(), and fill(byte, first) for the bytes from `first` on
+template <class Bytes>
+class BasicArena {
  public:
-  Arena() = default;
-  explicit Arena(std::size_t bytes) : memory_(static_cast<index_t>(bytes)) {}
+  BasicArena() = default;
+  explicit BasicArena(Bytes memory) : memory_(std::move(memory)) {}
+  explicit BasicArena(std::size_t bytes) requires std::constructible_from<Bytes, index_t>
+      : memory_(static_cast<index_t>(bytes)) {}
+  template <Device D>
+  BasicArena(const D& device, std::size_t bytes) : memory_(device, static_cast<index_t>(bytes)) {}
 
   /// \throws Error when the plan was too small or `count` elements cannot be addressed
   template <class T>
@@ -80,12 +87,15 @@ class Arena {
   void release(std::size_t mark) { used_ = mark; }
 
   /// Fills what is free with 0xff, so that a value read before it is written is a NaN.
-  void poison() { std::fill(memory_.begin() + used_, memory_.end(), std::byte{0xff}); }
+  void poison() { memory_.fill(std::byte{0xff}, static_cast<index_t>(used_)); }
 
  private:
-  Buffer<std::byte> memory_;
+  Bytes memory_;
   std::size_t used_ = 0, peak_ = 0;
 };
+
+/// Planned host memory.
+using Arena = BasicArena<Buffer<std::byte>>;
 
 template <class A>
 concept Allocator = requires(A& a) {

@@ -3,6 +3,7 @@
 /// Owning host memory, aligned for the widest vector unit.
 /// defines: alignment, aligned, Buffer
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
@@ -36,6 +38,8 @@ class Buffer {
     std::memset(static_cast<void*>(data_.get()), 0, static_cast<std::size_t>(count) * sizeof(T));
   }
 
+  Buffer(const Cpu&, index_t count) : Buffer(count) {}
+
   Buffer(Buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     data_ = std::move(other.data_);
@@ -50,6 +54,8 @@ class Buffer {
   T* end() { return data() + size_; }
   const T* begin() const { return data(); }
   const T* end() const { return data() + size_; }
+  /// Elements from `first` on.
+  void fill(const T& value, index_t first = 0) { std::fill(begin() + first, end(), value); }
   T& operator[](index_t i) { return data()[i]; }
   const T& operator[](index_t i) const { return data()[i]; }
 

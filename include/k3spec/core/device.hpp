@@ -1,9 +1,8 @@
 #pragma once
 /// \file
 /// Device tags. The first argument of every op says where it runs and with which resources.
-/// defines: Cpu, Device
+/// defines: Cpu, is_device, Device
 
-#include <concepts>
 #include <type_traits>
 
 namespace k3spec {
@@ -13,10 +12,14 @@ struct Cpu {
   int threads = 1;
 };
 
+/// A backend says that its tag is one. It also brings evaluate, differentiate, gemm, upload and download with the tag
+/// as first argument, and specialises Memory (core/memory.hpp).
 template <class D>
-inline constexpr bool is_device = std::same_as<std::remove_cvref_t<D>, Cpu>;
+inline constexpr bool is_device = false;
+template <>
+inline constexpr bool is_device<Cpu> = true;
 
 template <class D>
-concept Device = is_device<D>;
+concept Device = is_device<std::remove_cvref_t<D>>;
 
 }  // namespace k3spec

@@ -12,12 +12,13 @@
 /// on with `Sub::visit(w.sub, at / "sub", v)`.
 /// defines: Path, Init, Frozen, Packed, stored_t, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
-#include <k3spec/core/buffer.hpp>
 #include <k3spec/core/dtype.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/view.hpp>
 
@@ -130,8 +131,8 @@ constexpr typename Layer::template Weights<T> bind_weights(T* trainable_base, T*
   return w;
 }
 
-/// Every parameter of a model, one buffer, storage type T.
-template <class Layer, Element T>
+/// Every parameter of a model, one buffer, storage type T, in the memory of a device.
+template <class Layer, Element T, Device D = Cpu>
 class Parameters {
  public:
   using layer = Layer;
@@ -139,7 +140,8 @@ class Parameters {
   template <class U>
   using Weights = typename Layer::template Weights<U>;
 
-  Parameters() : memory_(parameter_slots<Layer>) {}
+  Parameters() requires std::same_as<D, Cpu> : Parameters(Cpu{}) {}
+  explicit Parameters(const D& device) : memory_(device, parameter_slots<Layer>) {}
 
   Weights<T> mutable_weights() {
     return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
@@ -152,8 +154,12 @@ class Parameters {
   Vector<T> trainable() { return Vector<T>(memory_.data(), trainable_slots<Layer>); }
   Vector<const T> trainable() const { return Vector<const T>(memory_.data(), trainable_slots<Layer>); }
 
+  /// All parameters as one vector, the same on every device: `upload(device, host.all(), parameters.all())`.
+  Vector<T> all() { return Vector<T>(memory_.data(), memory_.size()); }
+  Vector<const T> all() const { return Vector<const T>(memory_.data(), memory_.size()); }
+
   /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
-  void initialize(std::uint64_t seed, double deviation = 0.02) {
+  void initialize(std::uint64_t seed, double deviation = 0.02) requires std::same_as<D, Cpu> {
     auto w = mutable_weights();
     std::uint64_t stream = 0;
     Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
@@ -171,25 +177,26 @@ class Parameters {
     }
   }
 
-  Buffer<T> memory_;
+  buffer_t<D, T> memory_;
 };
 
 /// Gradients of the trained parameters, one buffer in the accumulation type. Frozen views are null.
-template <class Layer, Element T>
+template <class Layer, Element T, Device D = Cpu>
 class Gradients {
  public:
   using value_type = accumulate_t<T>;
 
-  Gradients() : memory_(trainable_slots<Layer>) {}
+  Gradients() requires std::same_as<D, Cpu> : Gradients(Cpu{}) {}
+  explicit Gradients(const D& device) : memory_(device, trainable_slots<Layer>) {}
 
   typename Layer::template Weights<value_type> weights() {
     return bind_weights<Layer, value_type>(memory_.data(), nullptr);
   }
   Vector<value_type> flat() { return Vector<value_type>(memory_.data(), memory_.size()); }
-  void zero() { std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.size()) * sizeof(value_type)); }
+  void zero() requires std::same_as<D, Cpu> { memory_.fill(value_type(0)); }
 
  private:
-  Buffer<value_type> memory_;
+  buffer_t<D, value_type> memory_;
 };
 
 }  // namespace k3spec

@@ -2,7 +2,7 @@
 /// \file
 /// Non-owning row-major tensor views. The last axis is contiguous and so are all axes after the first; only the
 /// distance between rows (axis 0) may be larger than a row, which is what a column slice needs.
-/// defines: View, AnyView, Matrix, Vector, Rows
+/// defines: View, AnyView, Matrix, Vector, Rows, as_matrix
 
 #include <array>
 #include <cassert>
@@ -158,5 +158,15 @@ using Vector = View<T, dyn>;
 /// `rows` run-time rows of C columns each: the shape of every activation.
 template <class T, index_t C>
 using Rows = View<T, dyn, C>;
+
+/// Any view as [rows, columns]; a vector is one row.
+template <class T, index_t... E>
+K3SPEC_HOST_DEVICE constexpr Matrix<T> as_matrix(const View<T, E...>& v) {
+  if constexpr (sizeof...(E) == 1) {
+    return Matrix<T>(v.data(), Extents<dyn, dyn>(1, v.extent(0)), v.extent(0));
+  } else {
+    return v.matrix();
+  }
+}
 
 }  // namespace k3spec

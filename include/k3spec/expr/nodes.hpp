@@ -49,8 +49,6 @@ struct Placeholder {
   K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
     sink.template add<I>(d);
   }
-  template <int, int, class F>
-  K3SPEC_HOST_DEVICE void find_reduction(F&&) const {}
 };
 
 /// A number, the same everywhere; no adjoint reaches it.
@@ -70,8 +68,6 @@ struct Constant {
   }
   template <int, class P, class Sink>
   K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P, Sink&) const {}
-  template <int, int, class F>
-  K3SPEC_HOST_DEVICE void find_reduction(F&&) const {}
 };
 
 template <class F, Expression E>
@@ -95,9 +91,9 @@ struct Unary {
   K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
     in.template backward<Base>(t.in, P(d * F::slope(t.in.value, t.value)), sink);
   }
-  template <int Which, int Base, class G>
-  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
-    in.template find_reduction<Which, Base>(found);
+  template <int Which, int Base>
+  K3SPEC_HOST_DEVICE constexpr auto reduction() const {
+    return in.template reduction<Which, Base>();
   }
 };
 
@@ -127,12 +123,12 @@ struct Binary {
     left.template backward<Base>(t.left, F::left(a, b, t.value, d), sink);
     right.template backward<Base + L::reductions>(t.right, F::right(a, b, t.value, d), sink);
   }
-  template <int Which, int Base, class G>
-  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
+  template <int Which, int Base>
+  K3SPEC_HOST_DEVICE constexpr auto reduction() const {
     if constexpr (Which < Base + L::reductions) {
-      left.template find_reduction<Which, Base>(found);
+      return left.template reduction<Which, Base>();
     } else {
-      right.template find_reduction<Which, Base + L::reductions>(found);
+      return right.template reduction<Which, Base + L::reductions>();
     }
   }
 };
@@ -164,9 +160,9 @@ struct Through {
   K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
     if constexpr (PassesAdjoint) in.template backward<Base>(t.in, d, sink);
   }
-  template <int Which, int Base, class G>
-  K3SPEC_HOST_DEVICE void find_reduction(G&& found) const {
-    in.template find_reduction<Which, Base>(found);
+  template <int Which, int Base>
+  K3SPEC_HOST_DEVICE constexpr auto reduction() const {
+    return in.template reduction<Which, Base>();
   }
 };
 

@@ -2,7 +2,7 @@
 /// \file
 /// Reductions over a row inside an expression: `x * rsqrt(row_mean(x * x) + eps)`. A reduction is one value for the
 /// whole row; reductions may stand inside one another. They are numbered inner first, left to right.
-/// defines: expr::Sum, Mean, Maximum, Reduce, row_sum, row_mean, row_max
+/// defines: expr::Sum, Mean, Maximum, Reduce, FoundReduction, row_sum, row_mean, row_max
 
 #include <limits>
 
@@ -15,7 +15,6 @@ namespace k3spec::expr {
 struct Sum {
   template <class S> K3SPEC_HOST_DEVICE static constexpr S neutral() { return S(0); }
   template <class P> K3SPEC_HOST_DEVICE static P combine(P a, P b) { return a + b; }
-  template <class P> K3SPEC_HOST_DEVICE static auto across(P lanes) { return sum(lanes); }
   template <class S> K3SPEC_HOST_DEVICE static S finish(S total, index_t) { return total; }
   /// What every element of the row gets of the reduction's adjoint.
   template <class S> K3SPEC_HOST_DEVICE static S share(S adjoint, index_t) { return adjoint; }
@@ -28,12 +27,18 @@ struct Mean : Sum {
 
 struct Maximum {
   template <class S> K3SPEC_HOST_DEVICE static constexpr S neutral() { return -std::numeric_limits<S>::infinity(); }
-  template <class P> K3SPEC_HOST_DEVICE static P combine(P a, P b) { return max(a, b); }
-  template <class P> K3SPEC_HOST_DEVICE static auto across(P lanes) { return maximum(lanes); }
+  template <class P> K3SPEC_HOST_DEVICE static P combine(P a, P b) { return functor::Max::value(a, b); }
   template <class S> K3SPEC_HOST_DEVICE static S finish(S top, index_t) { return top; }
   template <class S> K3SPEC_HOST_DEVICE static S share(S, index_t) { return S(0); }
 };
 // clang-format on
+
+/// A reduction of a tree: the node, and the number of the first reduction inside it.
+template <int Base, class Node>
+struct FoundReduction {
+  static constexpr int base = Base;
+  Node node;
+};
 
 template <class O, Expression E>
 struct Reduce {
@@ -57,13 +62,13 @@ struct Reduce {
                   "row_max has no derivative here: write detach(row_max(e)) where the result does not depend on it");
     sink.template add_reduced<Base + E::reductions>(d);
   }
-  /// Calls found(first reduction inside, node) for reduction number Which.
-  template <int Which, int Base, class F>
-  K3SPEC_HOST_DEVICE void find_reduction(F&& found) const {
+  /// Reduction number Which of the tree.
+  template <int Which, int Base>
+  K3SPEC_HOST_DEVICE constexpr auto reduction() const {
     if constexpr (Which == Base + E::reductions) {
-      found(std::integral_constant<int, Base>{}, *this);
+      return FoundReduction<Base, Reduce>{*this};
     } else {
-      in.template find_reduction<Which, Base>(found);
+      return in.template reduction<Which, Base>();
     }
   }
 };

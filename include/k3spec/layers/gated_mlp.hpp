@@ -61,13 +61,13 @@ struct GatedMLP {
   };
 
   /// x [rows, Hidden] -> y [rows, Hidden], overwritten or added to (before the one rounding).
-  template <class T, class W, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const W& w, const X& x, const Y& y, const Saved<T>& saved,
+  template <class T, Device D, class W, AnyView X, AnyView Y>
+  static void forward(const D& device, const W& w, const X& x, const Y& y, const Saved<T>& saved,
                       Into into = Into::overwrite) {
-    Up::forward(cpu, w.gate_proj, x, saved.gate);
-    Up::forward(cpu, w.up_proj, x, saved.up);
-    evaluate(cpu, Activation::formula(), saved.product, saved.gate, saved.up);
-    Down::forward(cpu, w.down_proj, saved.product, y, into);
+    Up::forward(device, w.gate_proj, x, saved.gate);
+    Up::forward(device, w.up_proj, x, saved.up);
+    evaluate(device, Activation::formula(), saved.product, saved.gate, saved.up);
+    Down::forward(device, w.down_proj, saved.product, y, into);
   }
 
   /// Scratch of backward; each [rows, Inner].
@@ -89,16 +89,16 @@ struct GatedMLP {
   }
 
   /// d_x is overwritten, parameter gradients accumulate.
-  template <class T, AnyView X, AnyView DY, AnyView DX>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                       const Saved<T>& saved, const DY& d_y, const DX& d_x, Arena& scratch) {
+  template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+                       const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch) {
     Scope scope(scratch);
     const auto s = Scratch<T>::allocate(scratch, x.extent(0));
-    Down::backward(cpu, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
-    differentiate(cpu, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)), scratch,
-                  saved.gate, saved.up);
-    Up::backward(cpu, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
-    Up::backward(cpu, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
+    Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
+    differentiate(device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
+                  scratch, saved.gate, saved.up);
+    Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
+    Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
   }
 };
 

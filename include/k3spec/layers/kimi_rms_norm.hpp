@@ -23,21 +23,21 @@ struct KimiRMSNorm {
   }
 
   /// x, y [rows, N]
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<const T>& w, double eps, const X& x, const Y& y) {
-    rms_norm_forward<T>(cpu, w.weight, eps, x, y);
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Weights<const T>& w, double eps, const X& x, const Y& y) {
+    rms_norm_forward<T>(device, w.weight, eps, x, y);
   }
 
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
-    rms_norm_forward<T>(cpu, w.weight, eps, x, y);
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
+    rms_norm_forward<T>(device, w.weight, eps, x, y);
   }
 
   /// d_w accumulates; d_x is overwritten or, if asked, accumulated. Saved from the forward pass: x.
-  template <class T, AnyView X, AnyView DY, AnyView DX>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
-                       const X& x, const DY& d_y, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
-    rms_norm_backward<T>(cpu, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
+  template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
+                       const X& x, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
+    rms_norm_backward<T>(device, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
   }
 
   /// Bytes of scratch that backward takes.

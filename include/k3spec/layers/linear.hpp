@@ -29,9 +29,9 @@ struct Linear {
   }
 
   /// y [rows, Out] (= or +=) x [rows, In] Wᵀ. Accumulating adds before the one rounding to y's type.
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
-    gemm(cpu, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
+    gemm(device, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
   }
 
   /// The same bits from packed weights.
@@ -42,24 +42,24 @@ struct Linear {
   }
 
   /// d_x [rows, In] (= or +=) d_y W
-  template <class T, AnyView DY, AnyView DX>
-  static void backward_input(const Cpu& cpu, const Weights<const T>& w, const DY& d_y, const DX& d_x,
+  template <class T, Device D, AnyView DY, AnyView DX>
+  static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y, const DX& d_x,
                              Into into = Into::overwrite) {
-    gemm(cpu, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
+    gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
   }
 
   /// d_W += d_yᵀ x
-  template <class S, AnyView X, AnyView DY>
-  static void backward_weight(const Cpu& cpu, const Weights<S>& d_w, const X& x, const DY& d_y) {
-    gemm(cpu, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
+  template <class S, Device D, AnyView X, AnyView DY>
+  static void backward_weight(const D& device, const Weights<S>& d_w, const X& x, const DY& d_y) {
+    gemm(device, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
   }
 
   /// Both of the above. Saved from the forward pass: x.
-  template <class T, AnyView X, AnyView DY, AnyView DX>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+  template <class T, Device D, AnyView X, AnyView DY, AnyView DX>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
                        const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
-    backward_weight(cpu, d_w, x, d_y);
-    backward_input(cpu, w, d_y, d_x, into);
+    backward_weight(device, d_w, x, d_y);
+    backward_input(device, w, d_y, d_x, into);
   }
 };
 

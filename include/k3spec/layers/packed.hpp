@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <k3spec/backend/cpu/gemm_packed.hpp>
-#include <k3spec/backend/cpu/row_env.hpp>
 #include <k3spec/core/parameters.hpp>
 
 namespace k3spec {
@@ -18,7 +17,7 @@ template <class Layer, Element T>
 typename Layer::template Weights<Packed<T>> pack_weights(const typename Layer::template Weights<const T>& weights) {
   std::vector<Matrix<const T>> tensors;
   auto from = weights;
-  Layer::visit(from, Path{}, [&](const Path&, auto& view, auto) { tensors.push_back(cpu::as_matrix(view)); });
+  Layer::visit(from, Path{}, [&](const Path&, auto& view, auto) { tensors.push_back(as_matrix(view)); });
   typename Layer::template Weights<Packed<T>> packed{};
   auto next = tensors.begin();
   Layer::visit(packed, Path{}, [&](const Path&, auto& to, auto) {

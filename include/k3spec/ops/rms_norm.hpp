@@ -6,7 +6,7 @@
 /// defines: rms_norm_formula, rms_norm_forward, rms_norm_backward, rms_norm_scratch
 
 #include <k3spec/backend/cpu/differentiate.hpp>
-#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/product.hpp>
 
 namespace k3spec {
 
@@ -18,22 +18,22 @@ constexpr auto rms_norm_formula(double eps) {
   return w * expr::rounded_to<std::remove_cv_t<T>>(x * rsqrt(row_mean(x * x) + eps));
 }
 
-template <class T, AnyView X, AnyView Y>
-void rms_norm_forward(const Cpu& cpu, Vector<const T> w, double eps, const X& x, const Y& y) {
-  evaluate(cpu, rms_norm_formula<T>(eps), y, x, w);
+template <class T, Device D, AnyView X, AnyView Y>
+void rms_norm_forward(const D& device, Vector<const T> w, double eps, const X& x, const Y& y) {
+  evaluate(device, rms_norm_formula<T>(eps), y, x, w);
 }
 
 /// d_w += …; d_x = … or, with Into::accumulate, d_x += …; with an empty d_x only d_w. d_x must not overlap d_y.
-template <class T, AnyView X, AnyView DY, AnyView DX>
-void rms_norm_backward(const Cpu& cpu, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
-                       const DY& d_y, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
+template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
+void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
+                       const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
   const auto formula = rms_norm_formula<T>(eps);
   if (d_x.extent(0) == 0) {
-    differentiate(cpu, formula, d_y, gradients(none, accumulate(d_w)), scratch, x, w);
+    differentiate(device, formula, d_y, gradients(none, accumulate(d_w)), scratch, x, w);
   } else if (into == Into::overwrite) {
-    differentiate(cpu, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
+    differentiate(device, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
   } else {
-    differentiate(cpu, formula, d_y, gradients(accumulate(d_x), accumulate(d_w)), scratch, x, w);
+    differentiate(device, formula, d_y, gradients(accumulate(d_x), accumulate(d_w)), scratch, x, w);
   }
 }
 

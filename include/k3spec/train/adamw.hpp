@@ -60,7 +60,7 @@ inline auto adamw_formulas(const AdamWOptions& o, double lr, double clip, std::i
   return formulas(new_m, new_v, new_w);
 }
 
-template <class Model, Element T>
+template <class Model, Element T, Device D = Cpu>
 class AdamW {
  public:
   using State = accumulate_t<T>;
@@ -76,23 +76,26 @@ class AdamW {
 
   /// Moments are zero; masters are the parameters as they are now.
   /// \throws Error on an option out of range
-  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters)
+  AdamW(const D& device, const AdamWOptions& options, const Parameters<Model, T, D>& parameters)
       : options_(options),
-        first_(slots),
-        second_(slots),
-        masters_(has_masters ? slots : 0),
-        row_decays_(rows),
-        sums_(norm_blocks(slots)) {
+        first_(device, slots),
+        second_(device, slots),
+        masters_(device, has_masters ? slots : 0),
+        row_decays_(device, rows),
+        norm_(device, slots) {
     options_.check();
-    mark_matrices();
-    copy_masters(parameters);
+    mark_matrices(device);
+    if constexpr (has_masters)
+      evaluate(device, expr::arg<0>, table(masters_.data()), table(parameters.trainable().data()));
   }
+  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters) requires std::same_as<D, Cpu>
+      : AdamW(Cpu{}, options, parameters) {}
 
   /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
   /// \throws Error when too many steps in a row were skipped
-  Report step(const Cpu& cpu, double lr, Parameters<Model, T>& parameters, Gradients<Model, T>& gradients) {
+  Report step(const D& device, double lr, Parameters<Model, T, D>& parameters, Gradients<Model, T, D>& gradients) {
     const Vector<State> g = gradients.flat();
-    const double norm = gradient_norm<State>(cpu, g, Vector<double>(sums_.data(), sums_.size()));
+    const double norm = norm_(device, g);
     if (!std::isfinite(norm)) {
       skip();
       return {norm, true};
@@ -105,10 +108,10 @@ class AdamW {
     if constexpr (has_masters) {
       const auto w = table(masters_.data());
       const auto all = std::tuple_cat(update, formulas(std::get<2>(update)));
-      evaluate(cpu, all, outputs(m, v, w, table(parameters.trainable().data())), table(g.data()), m, v, w, decays);
+      evaluate(device, all, outputs(m, v, w, table(parameters.trainable().data())), table(g.data()), m, v, w, decays);
     } else {
       const auto w = table(parameters.trainable().data());
-      evaluate(cpu, update, outputs(m, v, w), table(g.data()), m, v, w, decays);
+      evaluate(device, update, outputs(m, v, w), table(g.data()), m, v, w, decays);
     }
     return {norm, false};
   }
@@ -119,7 +122,8 @@ class AdamW {
   std::int64_t skipped() const { return skipped_; }
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
 
-  /// The state, by the parameters' names; views of frozen parameters are null. Masters only for bfloat16.
+  /// The state in the device's memory, by the parameters' names; views of frozen parameters are null. Masters only for
+  /// bfloat16.
   Weights<State> first_moments() { return bind_weights<Model, State>(first_.data(), nullptr); }
   Weights<State> second_moments() { return bind_weights<Model, State>(second_.data(), nullptr); }
   Weights<State> masters() requires has_masters { return bind_weights<Model, State>(masters_.data(), nullptr); }
@@ -145,21 +149,16 @@ class AdamW {
     return Rows<U, width>(p, rows);
   }
 
-  void mark_matrices() {
+  void mark_matrices(const D& device) {
+    Buffer<State> decays(rows);
     const auto w = first_moments();
     Model::visit(w, Path{}, [&](const Path&, const auto& view, auto) {
       if (view.data() == nullptr) return;
       const index_t begin = (view.data() - first_.data()) / width, count = detail::slot(view.size()) / width;
-      constexpr bool decays = std::remove_cvref_t<decltype(view)>::rank >= 2;
-      std::fill_n(row_decays_.data() + begin, count, State{decays});
+      constexpr bool is_matrix = std::remove_cvref_t<decltype(view)>::rank >= 2;
+      std::fill_n(decays.data() + begin, count, State{is_matrix});
     });
-  }
-
-  void copy_masters(const Parameters<Model, T>& parameters) {
-    if constexpr (has_masters) {
-      const auto w = parameters.trainable();
-      for (index_t i = 0; i < slots; ++i) masters_[i] = static_cast<State>(w(i));
-    }
+    upload<State>(device, Vector<State>(decays.data(), rows), Vector<State>(row_decays_.data(), rows));
   }
 
   void skip() {
@@ -171,8 +170,8 @@ class AdamW {
   }
 
   AdamWOptions options_;
-  Buffer<State> first_, second_, masters_, row_decays_;
-  Buffer<double> sums_;
+  buffer_t<D, State> first_, second_, masters_, row_decays_;
+  GradientNorm<D> norm_;
   std::int64_t steps_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
 };
 

@@ -3,30 +3,17 @@
 /// Matrix product. Every element of the result is ONE chain of fused multiply-adds over k = 0, 1, 2, … in the
 /// accumulation type, started from 0 (or from the element's old value), and rounded once to the result's type. So its
 /// bits depend on its row of A and its column of B alone: not on the other rows, the blocking or the thread count.
-/// defines: Op, Into, gemm
-
-#include <string>
+/// defines: gemm, gemm_batch
 
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/core/error.hpp>
-#include <k3spec/core/view.hpp>
+#include <k3spec/backend/product.hpp>
 
 namespace k3spec {
 
-/// How an operand is read.
-enum class Op { plain, transposed };
-
-/// Whether the result replaces the old value or is added to it.
-enum class Into { overwrite, accumulate };
-
 namespace detail {
-inline void require_extent(const char* subject, index_t found, index_t wanted) {
-  if (found != wanted) throw Error(subject, std::to_string(found), std::to_string(wanted));
-}
-
 /// Multiply-adds that are not worth waking other threads for.
 inline constexpr index_t serial_work = 1 << 19;
 
@@ -47,11 +34,8 @@ template <class TA, index_t... EA, class TB, index_t... EB, class TC, index_t...
   requires(sizeof...(EA) == 2 && sizeof...(EB) == 2 && sizeof...(EC) == 2 && !std::is_const_v<TC>)
 void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB...>& b, Op op_b,
           const View<TC, EC...>& c, Into into = Into::overwrite) {
+  const auto [m, n, k] = product_shape(a, op_a, b, op_b, c);
   const bool a_t = op_a == Op::transposed, b_t = op_b == Op::transposed;
-  const index_t m = c.extent(0), n = c.extent(1), k = a.extent(a_t ? 0 : 1);
-  detail::require_extent("gemm: rows of op(A)", a.extent(a_t ? 1 : 0), m);
-  detail::require_extent("gemm: rows of op(B)", b.extent(b_t ? 1 : 0), k);
-  detail::require_extent("gemm: columns of op(B)", b.extent(b_t ? 0 : 1), n);
   using A = std::remove_cv_t<TA>;
   using B = detail::StridedB<std::remove_cv_t<TB>>;
   detail::multiply(cpu, detail::Product<A, B, TC>{{a.data(), a.row_stride(), a_t},
@@ -62,6 +46,15 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB..
                                                   n,
                                                   k,
                                                   into == Into::accumulate});
+}
+
+/// C[i] (= or +=) op(A[i]) · op(B[i]) for every i of a batch.
+/// \throws Error when the shapes do not fit together
+template <class TA, class TB, class TC>
+void gemm_batch(const Cpu& cpu, const MatrixBatch<TA>& a, Op op_a, const MatrixBatch<TB>& b, Op op_b,
+                const MatrixBatch<TC>& c, Into into = Into::overwrite) {
+  batch_shape(a, op_a, b, op_b, c);
+  parallel_for(cpu, c.count, [&](index_t i) { gemm(cpu, a[i], op_a, b[i], op_b, c[i], into); });
 }
 
 }  // namespace k3spec

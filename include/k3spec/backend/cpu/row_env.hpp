@@ -1,26 +1,15 @@
 #pragma once
 /// \file
-/// The CPU's side of an expression: where a packet's lanes come from and where its adjoints go.
-/// defines: cpu::as_matrix, cpu::RowEnv, cpu::AdjointSink
+/// The CPU's side of an expression: where a packet's lanes come from.
+/// defines: cpu::RowEnv, cpu::for_packets
 
-#include <array>
 #include <tuple>
 
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/core/view.hpp>
-#include <k3spec/expr/reduce.hpp>
+#include <k3spec/expr/nodes.hpp>
 
 namespace k3spec::cpu {
-
-/// Any view as [rows, columns]; a vector is one row.
-template <class T, index_t... E>
-constexpr Matrix<T> as_matrix(const View<T, E...>& v) {
-  if constexpr (sizeof...(E) == 1) {
-    return Matrix<T>(v.data(), Extents<dyn, dyn>(1, v.extent(0)), v.extent(0));
-  } else {
-    return v.matrix();
-  }
-}
 
 /// The lanes at [row, column … column + count) of a tuple of operands. `Full`: count is the packet's width.
 template <class S, bool Full, class Operands>
@@ -48,24 +37,13 @@ struct RowEnv {
   }
 };
 
-/// Adjoints of N operands and M reductions, summed over a tree walk.
-template <class S, int N, int M>
-struct AdjointSink {
-  std::array<Packet<S>, static_cast<std::size_t>(N)> operands;
-  std::array<Packet<S>, static_cast<std::size_t>(M == 0 ? 1 : M)> reductions;
-
-  AdjointSink() {
-    operands.fill(Packet<S>(S(0)));
-    reductions.fill(Packet<S>(S(0)));
-  }
-  template <int I>
-  void add(Packet<S> d) {
-    operands[I] = operands[I] + d;
-  }
-  template <int R>
-  void add_reduced(Packet<S> d) {
-    reductions[R] = reductions[R] + d;
-  }
-};
+/// Calls f(env) for each packet of a row's columns [begin, end); the last one may be partial.
+template <class S, class Operands, class F>
+void for_packets(const Operands& operands, const S* reduced, index_t row, index_t begin, index_t end, F&& f) {
+  constexpr index_t width = Packet<S>::width;
+  index_t j = begin;
+  for (; j + width <= end; j += width) f(RowEnv<S, true, Operands>{operands, reduced, row, j, width});
+  if (j < end) f(RowEnv<S, false, Operands>{operands, reduced, row, j, end - j});
+}
 
 }  // namespace k3spec::cpu

@@ -1,0 +1,84 @@
+#pragma once
+/// \file
+/// How a matrix product reads its operands and writes its result, on every device.
+/// defines: Op, Into, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
+
+#include <string>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/view.hpp>
+
+namespace k3spec {
+
+/// How an operand is read.
+enum class Op { plain, transposed };
+
+/// Whether the result replaces the old value or is added to it.
+enum class Into { overwrite, accumulate };
+
+/// C [m, n] = op(A) [m, k] · op(B) [k, n]
+struct ProductShape {
+  index_t m, n, k;
+};
+
+namespace detail {
+inline void require_extent(const char* subject, index_t found, index_t wanted) {
+  if (found != wanted) throw Error(subject, std::to_string(found), std::to_string(wanted));
+}
+
+template <class A, class B, class C>
+ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c, std::size_t first_axis) {
+  const auto rows = [=](const auto& x, Op op) { return x.extent(first_axis + (op == Op::plain ? 0 : 1)); };
+  const auto columns = [=](const auto& x, Op op) { return x.extent(first_axis + (op == Op::plain ? 1 : 0)); };
+  const ProductShape s{rows(c, Op::plain), columns(c, Op::plain), columns(a, op_a)};
+  require_extent("gemm: rows of op(A)", rows(a, op_a), s.m);
+  require_extent("gemm: rows of op(B)", rows(b, op_b), s.k);
+  require_extent("gemm: columns of op(B)", columns(b, op_b), s.n);
+  return s;
+}
+}  // namespace detail
+
+/// \throws Error when the matrices do not fit together
+template <class A, class B, class C>
+ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c) {
+  return detail::product_shape(a, op_a, b, op_b, c, 0);
+}
+
+/// `count` matrices [rows, columns] of the same distances: from row to row, and from matrix to matrix (which may be
+/// smaller, as for the heads of [rows, heads, columns]).
+template <class T>
+struct MatrixBatch {
+  T* data;
+  index_t count, rows, columns, row_stride, batch_stride;
+
+  /// Axis 0 is the batch.
+  constexpr index_t extent(std::size_t axis) const { return axis == 0 ? count : (axis == 1 ? rows : columns); }
+  constexpr Matrix<T> operator[](index_t i) const {
+    return Matrix<T>(data + i * batch_stride, Extents<dyn, dyn>(rows, columns), row_stride);
+  }
+};
+
+/// A view [count, rows, columns] as a batch.
+template <class T, index_t... E>
+  requires(sizeof...(E) == 3)
+constexpr MatrixBatch<T> batch(const View<T, E...>& v) {
+  return {v.data(), v.extent(0), v.extent(1), v.extent(2), v.extent(2), v.row_stride()};
+}
+
+/// Columns [0, heads · width) of a matrix [rows, heads · width] as `heads` matrices [rows, width].
+template <class T, index_t... E>
+  requires(sizeof...(E) == 2)
+constexpr MatrixBatch<T> head_batch(const View<T, E...>& v, index_t heads) {
+  const index_t width = heads == 0 ? 0 : v.extent(1) / heads;
+  return {v.data(), heads, v.extent(0), width, v.row_stride(), width};
+}
+
+/// \throws Error when the batches do not fit together
+template <class A, class B, class C>
+ProductShape batch_shape(const MatrixBatch<A>& a, Op op_a, const MatrixBatch<B>& b, Op op_b, const MatrixBatch<C>& c) {
+  detail::require_extent("gemm: matrices of A", a.count, c.count);
+  detail::require_extent("gemm: matrices of B", b.count, c.count);
+  return detail::product_shape(a, op_a, b, op_b, c, 1);
+}
+
+}  // namespace k3spec

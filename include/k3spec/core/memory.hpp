@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// Where a device's tensors live, and the way between it and the host.
+/// defines: Memory, buffer_t, arena_t, upload, download
+
+#include <algorithm>
+#include <string>
+
+#include <k3spec/core/arena.hpp>
+#include <k3spec/core/device.hpp>
+
+namespace k3spec {
+
+/// A device's owned and its planned memory.
+template <Device D>
+struct Memory;
+
+template <>
+struct Memory<Cpu> {
+  template <class T>
+  using Buffer = k3spec::Buffer<T>;
+  using Arena = k3spec::Arena;
+};
+
+/// Elements that a device owns, zero when made: buffer_t<D, T>(device, count).
+template <Device D, class T>
+using buffer_t = typename Memory<D>::template Buffer<T>;
+
+/// Activations and scratch of a device: arena_t<D>(device, bytes).
+template <Device D>
+using arena_t = typename Memory<D>::Arena;
+
+namespace detail {
+inline void require_same_size(const char* what, index_t from, index_t to) {
+  if (from != to) throw Error(what, std::to_string(to) + " elements", std::to_string(from));
+}
+}  // namespace detail
+
+/// Copies from the host to a device; done on return.
+/// \throws Error when the sizes differ
+template <class T>
+void upload(const Cpu&, Vector<const T> from, Vector<T> to) {
+  detail::require_same_size("upload", from.extent(0), to.extent(0));
+  std::copy_n(from.data(), from.extent(0), to.data());
+}
+
+/// Copies from a device to the host; done on return.
+/// \throws Error when the sizes differ
+template <class T>
+void download(const Cpu&, Vector<const T> from, Vector<T> to) {
+  detail::require_same_size("download", from.extent(0), to.extent(0));
+  std::copy_n(from.data(), from.extent(0), to.data());
+}
+
+}  // namespace k3spec

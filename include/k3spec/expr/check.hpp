@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// Operands, outputs and gradients have the shapes that an expression reads them with. Every device checks the same.
+/// defines: expr::check_shape, check_operands, check_outputs, check_gradients
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/expr/reads.hpp>
+#include <k3spec/expr/results.hpp>
+
+namespace k3spec::expr {
+
+inline void check_shape(std::string_view what, index_t which, index_t r, index_t c, index_t rows, index_t columns) {
+  if (r == rows && c == columns) return;
+  throw Error("expression: " + std::string(what) + " " + std::to_string(which),
+              std::to_string(r) + " x " + std::to_string(c), std::to_string(rows) + " x " + std::to_string(columns));
+}
+
+/// Operand or gradient I of a [rows, columns] expression has the shape it is read with; vectors count as one row.
+template <int I, class... E, class M>
+void check_operand(std::string_view what, index_t rows, index_t columns, const M& m) {
+  const index_t r = m.extent(0), c = m.extent(1);
+  if constexpr ((reads<I, Reads::element, E> || ...)) check_shape(what, I, r, c, rows, columns);
+  if constexpr ((reads<I, Reads::column, E> || ...)) check_shape(what, I, r, c, 1, columns);
+  if constexpr ((reads<I, Reads::row, E> || ...)) check_shape(what, I, r, c, 1, rows);
+}
+
+/// E… are the formulas that read the operands.
+template <class... E, class... X>
+void check_operands([[maybe_unused]] index_t rows, [[maybe_unused]] index_t columns,
+                    [[maybe_unused]] const std::tuple<X...>& operands) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (check_operand<static_cast<int>(I), E...>("operand", rows, columns, std::get<I>(operands)), ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
+/// All outputs of one pass have the first one's shape.
+template <class... Y>
+void check_outputs(const std::tuple<Y...>& y) {
+  const index_t rows = std::get<0>(y).extent(0), columns = std::get<0>(y).extent(1);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (check_shape("output", static_cast<index_t>(I), std::get<I>(y).extent(0), std::get<I>(y).extent(1), rows, columns),
+     ...);
+  }
+  (std::index_sequence_for<Y...>{});
+}
+
+template <class E, int I>
+void check_gradient(index_t, index_t, const None&) {}
+template <class E, int I, class G>
+void check_gradient(index_t rows, index_t columns, const G& destination) {
+  static_assert(!reads<I, Reads::row, E>, "a row<I> operand has no gradient yet: its destination must be none");
+  check_operand<I, E>("gradient", rows, columns, destination.to);
+}
+
+template <class E, class... G>
+void check_gradients(index_t rows, index_t columns, const std::tuple<G...>& grads) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (check_gradient<E, static_cast<int>(I)>(rows, columns, std::get<I>(grads)), ...);
+  }
+  (std::index_sequence_for<G...>{});
+}
+
+}  // namespace k3spec::expr

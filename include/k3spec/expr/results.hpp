@@ -1,0 +1,54 @@
+#pragma once
+/// \file
+/// Where the results of an expression go: its values, and the gradients of its operands.
+/// defines: formulas, outputs, none, overwrite, accumulate, gradients
+
+#include <tuple>
+
+#include <k3spec/core/view.hpp>
+#include <k3spec/expr/nodes.hpp>
+
+namespace k3spec {
+
+/// Several results of one pass: `evaluate(device, formulas(e0, e1), outputs(y0, y1), operands…)`. All formulas of an
+/// element are evaluated before any of its results is stored, so that operands may be among the outputs.
+template <class... Y>
+constexpr auto outputs(const Y&... y) {
+  return std::tuple(as_matrix(y)...);
+}
+template <expr::Expression... E>
+constexpr std::tuple<E...> formulas(const E&... e) {
+  return {e...};
+}
+
+/// An operand that gets no gradient.
+struct None {};
+inline constexpr None none{};
+
+/// An operand whose gradient replaces what is in the view.
+template <class T>
+struct Overwrite {
+  Matrix<T> to;
+};
+/// An operand whose gradient is added to what is in the view.
+template <class T>
+struct Accumulate {
+  Matrix<T> to;
+};
+
+template <class T, index_t... E>
+constexpr Overwrite<T> overwrite(const View<T, E...>& v) {
+  return {as_matrix(v)};
+}
+template <class T, index_t... E>
+constexpr Accumulate<T> accumulate(const View<T, E...>& v) {
+  return {as_matrix(v)};
+}
+
+/// The gradients' destinations, one for each operand: none, overwrite(view) or accumulate(view).
+template <class... G>
+constexpr std::tuple<G...> gradients(const G&... g) {
+  return {g...};
+}
+
+}  // namespace k3spec
