@@ -3,7 +3,8 @@
 function(k3spec_march_options out march)
   set(options "")
   if(march AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|i[3-6]86)$")
-    set(options "-march=${march}")
+    set(options $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-march=${march}>
+                $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-march=${march}>)
   endif()
   set(${out} "${options}" PARENT_SCOPE)
 endfunction()

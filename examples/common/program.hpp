@@ -10,7 +10,9 @@
 #include <CLI/CLI.hpp>
 
 #include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/backend/cuda_driver.hpp>
 #include <k3spec/core/device.hpp>
+#include <k3spec/core/error.hpp>
 #include <k3spec/core/format.hpp>
 
 namespace k3spec::examples {
@@ -42,10 +44,13 @@ inline void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->capture_default_str();
 }
 
-/// \throws Error when the device is not there
+/// \throws Error when the device is not there, or cannot do what the examples do
 inline Cpu make_device(const DeviceOptions& options) {
-  if (options.device != "cpu") throw Error("--device", options.device, "cpu: this build has no CUDA");
-  return Cpu{options.threads};
+  if (options.device == "cpu") return Cpu{options.threads};
+  const CudaDriver driver = find_cuda_driver();
+  if (!driver.unavailable.empty()) throw Error("--device cuda", driver.unavailable, "a device that CUDA runs on");
+  throw Error("--device cuda", driver.describe(),
+              "--device cpu: drafts do not run on CUDA yet, their attention has no CUDA kernels");
 }
 
 }  // namespace k3spec::examples

@@ -51,6 +51,7 @@
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/reduce_row.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cuda_driver.hpp>
 #include <k3spec/backend/product.hpp>
 
 // ops: functions of tensors, forward beside backward

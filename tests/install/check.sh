@@ -24,6 +24,11 @@ esac
 cmake -S "$consumer" -B "$scratch/build" "$@"
 cmake --build "$scratch/build" --parallel "$(nproc)"
 "$scratch/build/consumer"
+if [[ -e "$scratch/build/consumer_cuda" ]]; then
+  "$scratch/build/consumer_cuda"
+elif [[ " $* " == *CONSUMER_CUDA=ON* ]]; then
+  fail "no consumer_cuda was built"
+fi
 
 # The instruction set is the consumer's choice.
 options() { cmake -S "$consumer" -B "$scratch/options" "$@" | grep -- '-- k3spec options:'; }
@@ -33,4 +38,14 @@ found="$(options "$@" -D K3SPEC_MARCH=)"
 if [[ "$(uname -m)" == x86_64 ]]; then
   found="$(options "$@" -D K3SPEC_MARCH=x86-64-v2)"
   [[ "$found" == *-march=x86-64-v2* && "$found" != *-march=x86-64-v3* ]] || fail "wanted x86-64-v2, but: $found"
+fi
+
+# Without CUDA k3spec is as it was, has no k3spec::cuda, and says so to whom insists.
+if [[ "$route" == find_package ]]; then
+  set -- "$@" -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
+  found="$(cmake -S "$consumer" -B "$scratch/no_cuda" "$@" -D CONSUMER_CUDA=OFF)" || fail "without CUDA: $found"
+  [[ "$found" == *"k3spec::cuda: no"* ]] || fail "k3spec::cuda without CUDA: $found"
+  if found="$(cmake -S "$consumer" -B "$scratch/no_cuda" "$@" -D CONSUMER_CUDA=ON 2>&1)"; then
+    fail "COMPONENTS cuda is found without CUDA: $found"
+  fi
 fi
