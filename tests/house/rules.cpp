@@ -98,8 +98,10 @@ TEST_CASE("CUDA outside its rooms is found") {
                                     "<cooperative_groups.h>", "<cuda/std/array>"}) {
     CHECK(broken_by("ops/b.hpp", {include}) == "ops/b.hpp: includes " + include + homes);
   }
-  CHECK(broken_by("cuda.hpp", {"<cuda_runtime.h>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"}) ==
+  const std::string launch = "<k3spec/backend/cuda/launch.hpp>", nccl = "<k3spec/comm/nccl.hpp>";
+  CHECK(broken_by("cuda.hpp", {"<cuda_runtime.h>", "<k3spec/all.hpp>", launch, nccl}) ==
         "cuda.hpp: includes <cuda_runtime.h>" + homes);
+  CHECK(broken_by("cuda.hpp", {launch, nccl}) == "cuda.hpp: does not include all.hpp");
   CHECK(broken_by("backend/cuda/launch.hpp", {"<k3spec/cuda.hpp>"}) ==
         "backend/cuda/launch.hpp: back arrow to cuda.hpp");
   CHECK(broken_by("backend/cuda/lost.hpp", {}) == "backend/cuda/lost.hpp: cannot be reached from cuda.hpp");

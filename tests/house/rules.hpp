@@ -170,6 +170,9 @@ inline std::vector<std::string> violations(const fs::path& root) {
   const auto headers = read_all(root);
   const Names seen = reachable(headers, umbrella), seen_with_cuda = reachable(headers, cuda_umbrella);
   std::vector<std::string> found;
+  if (headers.contains(cuda_umbrella) && !seen_with_cuda.contains(umbrella)) {
+    found.push_back(cuda_umbrella + ": does not include " + umbrella);
+  }
   for (const auto& [path, header] : headers) {
     check_form(path, header, found);
     check_arrows(path, header, found);
