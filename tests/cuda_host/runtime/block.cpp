@@ -1,0 +1,335 @@
+#include "block.hpp"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstring>
+
+#include "device_process.hpp"
+#include "fibre.hpp"
+#include "isolate.hpp"
+
+namespace cuda_host {
+
+Position position;
+unsigned char shared_poison = fresh_memory;
+
+namespace {
+
+constexpr unsigned max_threads = 1024, warp_lanes = 32;
+constexpr std::uint64_t stack_bytes = std::uint64_t{256} << 10U;
+
+enum class State : unsigned char { unstarted, ready, at_barrier, at_meeting, exited };
+
+struct Source {
+  const char* file;
+  unsigned line;
+};
+
+struct Thread {
+  Fibre* fibre;
+  Source where;  // it waits
+  // Of a meeting:
+  unsigned long long value, result;
+  unsigned mask, source;
+  detail::Meeting meeting;
+};
+
+struct Warp {
+  unsigned present, exited, waiting;  // bits of lanes; waiting: at a meeting
+};
+
+struct Block {
+  unsigned count, alive, arrived, barrier_sum;
+  detail::Barrier barrier;
+  Source barrier_place;
+  int barrier_result;
+};
+
+Fibre fibres[max_threads];
+Fibre* free_fibres[max_threads];
+unsigned free_count;
+Fibre scheduler;
+
+State states[max_threads];
+Thread threads[max_threads];
+Warp warps[max_threads / warp_lanes];
+uint3 indices[max_threads];
+Block block;
+
+unsigned lane_order[warp_lanes], warp_order[max_threads / warp_lanes];
+unsigned cursor;  // into lane_order: what comes next in the warp that runs
+unsigned warp_first;
+unsigned current;
+const Request* running;
+
+void enter(unsigned thread) {
+  current = thread;
+  position.rank = thread;
+  position.thread = indices[thread];
+}
+
+void wait_in(State state, Source where) {
+  const unsigned self = current;
+  states[self] = state;
+  threads[self].where = where;
+  switch_fibre(*threads[self].fibre, scheduler);
+}
+
+// ---- barriers
+
+void release_barrier() {
+  using detail::Barrier;
+  const unsigned sum = block.barrier_sum;
+  switch (block.barrier) {
+    case Barrier::plain:
+      block.barrier_result = 0;
+      break;
+    case Barrier::count:
+      block.barrier_result = static_cast<int>(sum);
+      break;
+    case Barrier::all:
+      block.barrier_result = sum == block.arrived;
+      break;
+    case Barrier::any:
+      block.barrier_result = sum != 0;
+      break;
+  }
+  for (unsigned t = 0; t < block.count; ++t) {
+    if (states[t] == State::at_barrier) states[t] = State::ready;
+  }
+  block.arrived = block.barrier_sum = 0;
+}
+
+// ---- meetings of a warp
+
+void finish_meeting(unsigned first, unsigned lanes) {
+  unsigned voted = 0;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    if (threads[first + lane].value != 0) voted |= 1U << lane;
+  }
+  unsigned long long nothing = 0;
+  std::memset(&nothing, shared_poison, sizeof nothing);
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    Thread& thread = threads[first + static_cast<unsigned>(std::countr_zero(rest))];
+    if (thread.meeting == detail::Meeting::shuffle) {
+      thread.result = (lanes >> thread.source & 1U) != 0 ? threads[first + thread.source].value : nothing;
+    } else {
+      thread.result = voted;
+    }
+    states[&thread - threads] = State::ready;
+  }
+  warps[first / warp_lanes].waiting &= ~lanes;
+}
+
+/// Ends the meeting over `mask` if nobody is missing. Lanes that exited are not waited for.
+void finish_meeting_if_complete(unsigned first, unsigned mask) {
+  const Warp& warp = warps[first / warp_lanes];
+  const unsigned lanes = mask & warp.present & ~warp.exited;
+  if ((lanes & ~warp.waiting) != 0) return;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    if (threads[first + static_cast<unsigned>(std::countr_zero(rest))].mask != mask) return;  // it waits for others
+  }
+  finish_meeting(first, lanes);
+}
+
+[[noreturn]] void meeting_fault(const char* what, const Source& here, const Source* other) {
+  fail_here(cudaErrorLaunchFailure, what, here.file, here.line, other ? other->file : nullptr, other ? other->line : 0);
+}
+
+void check_meeting(const Thread& self, const Warp& warp, unsigned first, unsigned lane, const Source& here) {
+  if ((self.mask >> lane & 1U) == 0)
+    meeting_fault("a warp function whose mask leaves out the calling lane", here, nullptr);
+  if (self.meeting == detail::Meeting::shuffle && (self.mask & (warp.exited | ~warp.present)) != 0)
+    meeting_fault("a shuffle whose mask names a lane that has exited or does not exist", here, nullptr);
+  const unsigned others = warp.waiting & self.mask;
+  if (others == 0) return;
+  const Thread& other = threads[first + static_cast<unsigned>(std::countr_zero(others))];  // one stands for all
+  if (other.mask != self.mask || other.meeting != self.meeting)
+    meeting_fault("lanes of one mask meet at different warp functions or with different masks", here, &other.where);
+}
+
+// ---- threads
+
+void exit_warp(unsigned thread) {
+  const unsigned lane = thread % warp_lanes, first = thread - lane;
+  Warp& warp = warps[thread / warp_lanes];
+  warp.exited |= 1U << lane;
+  for (unsigned rest = warp.waiting; rest != 0; rest &= warp.waiting & (rest - 1)) {
+    const Thread& other = threads[first + static_cast<unsigned>(std::countr_zero(rest))];
+    if ((other.mask >> lane & 1U) == 0) continue;
+    if (other.meeting == detail::Meeting::shuffle)
+      meeting_fault("a lane exits that a shuffle waits for", other.where, nullptr);
+    finish_meeting_if_complete(first, other.mask);
+  }
+}
+
+void exit_thread() {
+  states[current] = State::exited;
+  --block.alive;
+  exit_warp(current);
+  if (block.arrived != 0 && block.arrived == block.alive) release_barrier();
+}
+
+/// A fibre runs the current thread, then those of the warp that come next and have not begun; then it is free.
+[[noreturn]] void fibre_main() {
+  Fibre* self = threads[current].fibre;
+  begin_fibre(*self);
+  for (;;) {
+    running->invoke(running->kernel, running->arguments);
+    exit_thread();
+    if (cursor < warp_lanes && states[warp_first + lane_order[cursor]] == State::unstarted) {
+      enter(warp_first + lane_order[cursor++]);
+      threads[current].fibre = self;
+      continue;
+    }
+    free_fibres[free_count++] = self;
+    switch_fibre(*self, scheduler);
+  }
+}
+
+bool run_thread(unsigned thread) {
+  if (states[thread] == State::unstarted) {
+    threads[thread].fibre = free_fibres[--free_count];
+  } else if (states[thread] != State::ready) {
+    return false;
+  }
+  enter(thread);
+  switch_fibre(scheduler, *threads[thread].fibre);
+  return true;
+}
+
+bool run_warp(unsigned w) {
+  bool any = false;
+  warp_first = w * warp_lanes;
+  const Warp& warp = warps[w];
+  for (bool again = true; again && warp.exited != warp.present;) {
+    again = false;
+    for (cursor = 0; cursor < warp_lanes;) {
+      const unsigned lane = lane_order[cursor++];
+      if (run_thread(warp_first + lane)) again = any = true;
+    }
+  }
+  return any;
+}
+
+template <std::size_t n>
+void set_order(unsigned (&list)[n], unsigned count, Order order, Random& random) {
+  for (unsigned i = 0; i < count; ++i) list[i] = order == Order::descending ? count - 1 - i : i;
+  if (order != Order::random) return;
+  for (unsigned i = count; i > 1; --i) {
+    const auto j = static_cast<unsigned>(random.below(i));
+    const unsigned kept = list[i - 1];
+    list[i - 1] = list[j];
+    list[j] = kept;
+  }
+}
+
+[[noreturn]] void deadlock() {
+  const Source* first = nullptr;
+  const Source* other = nullptr;
+  for (unsigned t = 0; t < block.count; ++t) {
+    if (states[t] != State::at_barrier && states[t] != State::at_meeting) continue;
+    if (first == nullptr) {
+      first = &threads[t].where;
+      enter(t);
+    } else if (states[t] != states[current] || threads[t].where.line != first->line) {
+      other = &threads[t].where;
+    }
+  }
+  meeting_fault("deadlock: all threads of the block wait, and not for the same", *first, other);
+}
+
+void begin_block() {
+  block.alive = block.count;
+  block.arrived = block.barrier_sum = 0;
+  std::memset(states, static_cast<int>(State::exited), sizeof states);  // lanes that do not exist
+  std::memset(states, static_cast<int>(State::unstarted), block.count);
+  for (unsigned w = 0; w * warp_lanes < block.count; ++w) {
+    const unsigned lanes = block.count - w * warp_lanes;
+    warps[w] = {lanes >= warp_lanes ? ~0U : (1U << lanes) - 1, 0, 0};
+  }
+}
+
+}  // namespace
+
+void make_fibres() {
+  std::uint64_t stack = map_own(max_threads * (stack_bytes + page));
+  for (Fibre& fibre : fibres) {
+    ::mprotect(pointer_to(stack), page, PROT_NONE);
+    fibre.stack = stack + page;
+    stack += stack_bytes + page;
+    // Tops at different places within a page: otherwise all stacks would share a few lines of the cache.
+    fibre.stack_size = stack_bytes - free_count % 32 * 128;
+    make_fibre(fibre, fibre_main);
+    free_fibres[free_count++] = &fibre;
+  }
+}
+
+void prepare_threads(const Request& launch) {
+  running = &launch;
+  position.block_size = launch.block;
+  position.grid_size = launch.grid;
+  block.count = launch.block.x * launch.block.y * launch.block.z;
+  for (unsigned t = 0; t < block.count; ++t)
+    indices[t] = {t % launch.block.x, t / launch.block.x % launch.block.y, t / launch.block.x / launch.block.y};
+}
+
+void run_block(const Request&, Order order, Random& random) {
+  begin_block();
+  const unsigned warp_count = (block.count + warp_lanes - 1) / warp_lanes;
+  set_order(lane_order, warp_lanes, order, random);
+  set_order(warp_order, warp_count, order, random);
+  while (block.alive != 0) {
+    bool any = false;
+    for (unsigned i = 0; i < warp_count; ++i) any = run_warp(warp_order[i]) || any;
+    if (!any) deadlock();
+  }
+}
+
+namespace detail {
+
+int barrier(Barrier kind, bool predicate, const char* file, unsigned int line) {
+  require_device("__syncthreads");
+  if (block.arrived == 0) {
+    block.barrier = kind;
+    block.barrier_place = {file, line};
+  } else if (block.barrier != kind || block.barrier_place.line != line) {
+    fail_here(cudaErrorLaunchFailure, "threads of a block wait at different barriers", file, line,
+              block.barrier_place.file, block.barrier_place.line);
+  }
+  ++block.arrived;
+  block.barrier_sum += predicate ? 1U : 0U;
+  states[current] = State::at_barrier;
+  if (block.arrived == block.alive) release_barrier();
+  wait_in(states[current], {file, line});
+  return block.barrier_result;
+}
+
+unsigned long long meet(Meeting kind, unsigned int mask, unsigned long long value, unsigned int source,
+                        const char* file, unsigned int line) {
+  require_device("a warp function");
+  const unsigned lane = current % warp_lanes, first = current - lane;
+  Warp& warp = warps[current / warp_lanes];
+  Thread& self = threads[current];
+  self.value = value;
+  self.mask = mask;
+  self.source = source;
+  self.meeting = kind;
+  check_meeting(self, warp, first, lane, {file, line});
+  warp.waiting |= 1U << lane;
+  states[current] = State::at_meeting;
+  finish_meeting_if_complete(first, mask);
+  wait_in(states[current], {file, line});
+  return self.result;
+}
+
+void check_width(int width, const char* file, unsigned int line) {
+  const auto w = static_cast<unsigned>(width);
+  if (width <= 0 || w > warp_lanes || !std::has_single_bit(w))
+    fail_here(cudaErrorLaunchFailure, "a shuffle's width is no power of two up to 32", file, line);
+}
+
+}  // namespace detail
+}  // namespace cuda_host
