@@ -20,7 +20,7 @@ __global__ void double_all_but_last(float* out, const float* in, unsigned n) { d
   const float4 v = *reinterpret_cast<const float4*>(in);
   out[0] = v.x + v.y + v.z + v.w;
 }
-__global__ void copy_float4(float* out, const float* in) {
+[[maybe_unused]] __global__ void copy_float4(float* out, const float* in) {
   *reinterpret_cast<float4*>(out) = *reinterpret_cast<const float4*>(in);
 }
 __global__ void copy_float2(float* out, const float* in) {
@@ -146,11 +146,11 @@ TEST_CASE("planted: an element of the output is not written") {
   CHECK(std::isnan(faulty.read()[6]));
 }
 
-// clang++ checks no copy of a whole struct; it takes an instruction that faults by itself, unless it takes the struct
-// apart, as in load_float4. g++ sees all.
+// clang++ checks accesses to members, but no copy of a whole struct. g++ checks both.
 TEST_CASE("planted: misaligned vector loads") {
-  std::vector<void (*)(float*, const float*)> kernels{copy_float4, copy_float2, ldg_float4};
+  std::vector<void (*)(float*, const float*)> kernels{copy_float2, ldg_float4};
 #if !defined(__clang__)
+  kernels.push_back(copy_float4);
   kernels.push_back(load_float4);
 #endif
   for (const auto kernel : kernels) {

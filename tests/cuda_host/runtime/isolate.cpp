@@ -20,7 +20,7 @@ std::size_t kept_count = 0;
 
 struct Mapping {
   Span span;
-  bool heap_or_stack;
+  bool accessible, heap_or_stack;
 };
 
 bool is_heap_or_stack(const char* line, const char* end) {
@@ -60,6 +60,7 @@ void for_each_mapping(char* buffer, std::size_t size, F f) {
     mapping.span.begin = read_hex(at);
     ++at;
     mapping.span.end = read_hex(at);
+    mapping.accessible = at[1] == 'r' || at[2] == 'w';
     mapping.heap_or_stack = is_heap_or_stack(at, end);
     f(mapping);
     at = end + 1;
@@ -119,6 +120,7 @@ constexpr Span sanitizer_heap{0x600000000000, 0x640000000000};
 
 void give_up_unless_kept(const Mapping& mapping) {
   Span rest = mapping.span;
+  if (!mapping.accessible) return;
   if (has_asan() && rest.begin >= sanitizer_heap.begin && rest.end <= sanitizer_heap.end) {
     poison(rest.begin, rest.end);
     return;
