@@ -95,7 +95,7 @@ TEST_CASE("a launch of impossible shape is refused and nothing runs") {
 
 TEST_CASE("a fault stays until the device is reset, and memory is gone with it") {
   const Planted planted;
-  REQUIRE(run({1, 1}, fill, static_cast<float*>(nullptr), 1, 0.0F) == cudaErrorIllegalAddress);
+  REQUIRE(run({1, 1}, fill, reinterpret_cast<float*>(16), 1, 0.0F) == cudaErrorIllegalAddress);
   CHECK_FAULT_SAYS("a null pointer");
   CHECK_FAULT_SAYS("fill");
   CHECK_FAULT_SAYS("(a write)");

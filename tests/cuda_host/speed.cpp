@@ -1,3 +1,5 @@
+#include <cublas_v2.h>
+
 #include <chrono>
 
 #include "support.hpp"
@@ -18,6 +20,7 @@ __global__ void warp_sums(float* out, const float* in) {
 }
 
 __global__ void nothing() {}
+__global__ void set_one(float* out) { out[0] = 1; }
 
 template <class F>
 double milliseconds(F f) {
@@ -39,6 +42,19 @@ TEST_CASE("large launches") {
   const double empty = milliseconds([&] {
     for (int i = 0; i < 1000; ++i) REQUIRE_CUDA(run({1, 32}, nothing));
   });
+  const Array<float> arena(std::size_t{64} << 20U);
+  const double beside = milliseconds([&] { REQUIRE_CUDA(run({1, 1}, set_one, arena.get())); });
+  cublasHandle_t handle = nullptr;
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  const float one = 1, zero = 0;
+  const double product = milliseconds([&] {
+    REQUIRE(cublasGemmEx_64(handle, CUBLAS_OP_N, CUBLAS_OP_T, 256, 256, 256, &one, in.get(), CUDA_R_32F, 256, in.get(),
+                            CUDA_R_32F, 256, &zero, out.get(), CUDA_R_32F, 256, CUBLAS_COMPUTE_32F,
+                            CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS);
+    REQUIRE_CUDA(cudaDeviceSynchronize());
+  });
+  cublasDestroy(handle);
+  MESSAGE("one element written of 256 MiB: " << beside << " ms; a product of 256 x 256 x 256: " << product << " ms");
   MESSAGE("a million threads: " << threads << " ms; 4096 blocks of 256 threads with warp sums: " << warps
                                 << " ms; an empty launch: " << empty << " us");
 }

@@ -69,11 +69,34 @@ void enter(unsigned thread) {
   position.thread = indices[thread];
 }
 
-void wait_in(State state, Source where) {
-  const unsigned self = current;
-  states[self] = state;
-  threads[self].where = where;
-  switch_fibre(*threads[self].fibre, scheduler);
+/// The next of the warp that can run, in this pass through it.
+bool next_in_warp(unsigned& thread) {
+  while (cursor < warp_lanes) {
+    thread = warp_first + lane_order[cursor++];
+    if (states[thread] == State::unstarted || states[thread] == State::ready) return true;
+  }
+  return false;
+}
+
+/// Makes the thread the running one; the fibre to switch to.
+Fibre& start_or_resume(unsigned thread) {
+  if (states[thread] == State::unstarted) threads[thread].fibre = free_fibres[--free_count];
+  enter(thread);
+  return *threads[thread].fibre;
+}
+
+/// Others run until the thread, whose state has been set, can go on and its turn has come.
+void wait(Source where) {
+  Thread& self = threads[current];
+  self.where = where;
+  unsigned next = 0;
+  if (!next_in_warp(next)) {
+    switch_fibre(*self.fibre, scheduler);
+  } else if (next == current) {
+    enter(next);
+  } else {
+    switch_fibre(*self.fibre, start_or_resume(next));
+  }
 }
 
 // ---- barriers
@@ -179,39 +202,27 @@ void exit_thread() {
   for (;;) {
     running->invoke(running->kernel, running->arguments);
     exit_thread();
-    if (cursor < warp_lanes && states[warp_first + lane_order[cursor]] == State::unstarted) {
-      enter(warp_first + lane_order[cursor++]);
-      threads[current].fibre = self;
+    unsigned next = 0;
+    const bool any = next_in_warp(next);
+    if (any && states[next] == State::unstarted) {
+      enter(next);
+      threads[next].fibre = self;
       continue;
     }
     free_fibres[free_count++] = self;
-    switch_fibre(*self, scheduler);
+    switch_fibre(*self, any ? start_or_resume(next) : scheduler);
   }
 }
 
-bool run_thread(unsigned thread) {
-  if (states[thread] == State::unstarted) {
-    threads[thread].fibre = free_fibres[--free_count];
-  } else if (states[thread] != State::ready) {
-    return false;
-  }
-  enter(thread);
-  switch_fibre(scheduler, *threads[thread].fibre);
-  return true;
-}
-
+/// Passes through the warp until none of its threads can go on.
 bool run_warp(unsigned w) {
-  bool any = false;
   warp_first = w * warp_lanes;
-  const Warp& warp = warps[w];
-  for (bool again = true; again && warp.exited != warp.present;) {
-    again = false;
-    for (cursor = 0; cursor < warp_lanes;) {
-      const unsigned lane = lane_order[cursor++];
-      if (run_thread(warp_first + lane)) again = any = true;
-    }
+  for (bool any = false;; any = true) {
+    cursor = 0;
+    unsigned next = 0;
+    if (!next_in_warp(next)) return any;
+    switch_fibre(scheduler, start_or_resume(next));
   }
-  return any;
 }
 
 template <std::size_t n>
@@ -303,7 +314,7 @@ int barrier(Barrier kind, bool predicate, const char* file, unsigned int line) {
   block.barrier_sum += predicate ? 1U : 0U;
   states[current] = State::at_barrier;
   if (block.arrived == block.alive) release_barrier();
-  wait_in(states[current], {file, line});
+  wait({file, line});
   return block.barrier_result;
 }
 
@@ -321,7 +332,7 @@ unsigned long long meet(Meeting kind, unsigned int mask, unsigned long long valu
   warp.waiting |= 1U << lane;
   states[current] = State::at_meeting;
   finish_meeting_if_complete(first, mask);
-  wait_in(states[current], {file, line});
+  wait({file, line});
   return self.result;
 }
 

@@ -48,7 +48,7 @@ template <class... P>
 cudaError_t launch_with(const cudaLaunchConfig_t* config, void (*kernel)(P...), P... parameters) {
   constexpr auto at = offsets<P...>();
   static_assert(at.back() <= max_argument_bytes, "a kernel's parameters are at most 32,764 bytes");
-  alignas(64) unsigned char bytes[at.back() + 1];
+  alignas(64) unsigned char bytes[at.back() + 1] = {};
   [[maybe_unused]] std::size_t i = 0;
   (std::memcpy(bytes + at[i++], static_cast<const void*>(std::addressof(parameters)), sizeof(P)), ...);
   return launch(config, reinterpret_cast<Kernel>(kernel), &invoke<P...>, bytes, at.back());
