@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What host and device process share: one request at a time, its answer, and the list of live allocations.
-/// defines: Control, Request, Fault, LiveAllocation, SharedVariable
+/// defines: Control, Request, Fault, LiveAllocation, SharedSpan
 
 #include <atomic>
 #include <cstdint>
@@ -16,8 +16,8 @@ struct LiveAllocation {
   std::uint64_t end_page() const;  ///< the guard page after the last one
 };
 
-/// A `__shared__` variable: where it lies in the executable's block of thread-local variables.
-struct SharedVariable {
+/// `__shared__` variables beside each other: where they lie in the executable's block of thread-local variables.
+struct SharedSpan {
   std::uint64_t offset, size;
 };
 
@@ -46,7 +46,7 @@ struct Fault {
   int run;  ///< which of a launch's three
 };
 
-inline constexpr std::size_t max_allocations = std::size_t{1} << 16U, max_shared_variables = 1024;
+inline constexpr std::size_t max_allocations = std::size_t{1} << 16U, max_shared_spans = 1024;
 
 struct Control {
   std::atomic<std::uint32_t> request, response;  ///< counters; a futex each
@@ -55,8 +55,8 @@ struct Control {
   std::uint64_t allocation_version;
   std::size_t allocation_count;
   LiveAllocation allocations[max_allocations];  ///< ascending
-  std::size_t shared_variable_count;
-  SharedVariable shared_variables[max_shared_variables];
+  std::size_t shared_span_count;
+  SharedSpan shared_spans[max_shared_spans];
 };
 
 /// The memory of the device, at one address in both processes.

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -57,10 +58,28 @@ class Executable {
   std::size_t size_ = 0;
 };
 
-bool is_shared_variable(const ElfW(Sym) & symbol, std::string_view name) {
-  return ELF64_ST_TYPE(symbol.st_info) == STT_TLS && symbol.st_shndx != SHN_UNDEF && symbol.st_size > 0 &&
-         name.starts_with("_ZZ") && name.find("__asan") == name.npos && name.find("__sanitizer") == name.npos &&
+bool is_thread_local(const ElfW(Sym) & symbol) {
+  return ELF64_ST_TYPE(symbol.st_info) == STT_TLS && symbol.st_shndx != SHN_UNDEF && symbol.st_size > 0;
+}
+
+/// A function's, and not one of a sanitizer that is linked in.
+bool is_shared_name(std::string_view name) {
+  return name.starts_with("_ZZ") && name.find("__asan") == name.npos && name.find("__sanitizer") == name.npos &&
          name.find("__ubsan") == name.npos && name.find("__lsan") == name.npos;
+}
+
+struct ThreadLocal {
+  std::uint64_t offset, size;
+  bool is_shared;
+};
+
+std::vector<ThreadLocal> thread_locals() {
+  std::vector<ThreadLocal> found;
+  Executable().for_each_symbol([&](const ElfW(Sym) & symbol, const char* name) {
+    if (is_thread_local(symbol)) found.push_back({symbol.st_value, symbol.st_size, is_shared_name(name)});
+  });
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return found;
 }
 
 std::uint64_t load_address() {
@@ -76,12 +95,18 @@ std::uint64_t load_address() {
 
 }  // namespace
 
-std::vector<SharedVariable> shared_variables() {
-  std::vector<SharedVariable> found;
-  Executable().for_each_symbol([&](const ElfW(Sym) & symbol, const char* name) {
-    if (is_shared_variable(symbol, name)) found.push_back({symbol.st_value, symbol.st_size});
-  });
-  return found;
+std::vector<SharedSpan> shared_spans() {
+  std::vector<SharedSpan> spans;
+  bool goes_on = false;  // nothing else lies between
+  for (const ThreadLocal& variable : thread_locals()) {
+    if (variable.is_shared && goes_on) {
+      spans.back().size = std::max(spans.back().size, variable.offset + variable.size - spans.back().offset);
+    } else if (variable.is_shared) {
+      spans.push_back({variable.offset, variable.size});
+    }
+    goes_on = variable.is_shared;
+  }
+  return spans;
 }
 
 std::string function_name(std::uint64_t address) {

@@ -63,6 +63,8 @@ void set_launch_limit(unsigned seconds) { limit_seconds = seconds; }
 
 namespace detail {
 
+void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
 cudaError_t launch(const cudaLaunchConfig_t* config, Kernel kernel, Invoke invoke, const unsigned char* arguments,
                    std::size_t bytes) {
   CUDA_HOST_BEGIN_CALL;

@@ -25,10 +25,16 @@ namespace {
 pid_t device = 0;       // 0: none runs
 pid_t device_host = 0;  // the process that forked it; a fork of that process has no device
 
-void list_shared_variables() {
-  const auto found = shared_variables();
-  control->shared_variable_count = std::min(found.size(), max_shared_variables);
-  std::copy_n(found.begin(), control->shared_variable_count, control->shared_variables);
+bool list_shared_memory() {
+  if (function_name(reinterpret_cast<std::uint64_t>(&prepare_device)).empty()) {
+    report(cudaErrorInitializationError, "the program is stripped: its symbol table tells where shared memory lies");
+    return false;
+  }
+  const auto found = shared_spans();
+  if (found.size() > max_shared_spans) return false;
+  control->shared_span_count = found.size();
+  std::copy(found.begin(), found.end(), control->shared_spans);
+  return true;
 }
 
 bool map_shared() {
@@ -46,8 +52,7 @@ bool map_shared() {
   own_memory = {address_of(reserved), address_of(reserved) + own};
   region.base = address_of(base);
   region.host_alias = static_cast<unsigned char*>(alias);
-  list_shared_variables();
-  return true;
+  return list_shared_memory();
 }
 
 bool has_ended(int& status) { return ::waitpid(device, &status, WNOHANG) == device; }
@@ -62,7 +67,8 @@ cudaError_t device_ended(int status) {
 
 cudaError_t prepare_device() {
   if (device_host != 0 && device_host != ::getpid()) return cudaErrorInitializationError;
-  if (control == nullptr && !map_shared()) return cudaErrorInitializationError;
+  static bool mapped = map_shared();
+  if (!mapped) return cudaErrorInitializationError;
   if (device != 0) return cudaSuccess;
   device_host = ::getpid();
   control->fault = {};

@@ -47,9 +47,9 @@ void prepare_shared(std::uint64_t bytes) {
 }
 
 void poison_shared() {
-  for (std::size_t i = 0; i < control->shared_variable_count; ++i) {
-    const SharedVariable& v = control->shared_variables[i];
-    std::memset(pointer_to(static_begin + v.offset), shared_poison, v.size);
+  for (std::size_t i = 0; i < control->shared_span_count; ++i) {
+    const SharedSpan& span = control->shared_spans[i];
+    std::memset(pointer_to(static_begin + span.offset), shared_poison, span.size);
   }
   for (std::size_t i = 0; i < dynamic_count; ++i)
     std::memset(pointer_to(dynamic_begin[i]), shared_poison, dynamic_bytes);

@@ -4,7 +4,6 @@
 /// defines: cudaLaunchKernelEx
 
 #include <array>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -34,6 +33,9 @@ constexpr std::array<std::size_t, sizeof...(P) + 1> offsets() {
   return at;
 }
 
+/// memcpy that no compiler looks into: parameters may have padding, which was never written.
+void copy_bytes(void* to, const void* from, std::size_t bytes);
+
 /// Calls the kernel for one thread; each thread has its own copy of the parameters.
 template <class... P>
 void invoke(Kernel kernel, [[maybe_unused]] const unsigned char* arguments) {
@@ -50,7 +52,7 @@ cudaError_t launch_with(const cudaLaunchConfig_t* config, void (*kernel)(P...), 
   static_assert(at.back() <= max_argument_bytes, "a kernel's parameters are at most 32,764 bytes");
   alignas(64) unsigned char bytes[at.back() + 1] = {};
   [[maybe_unused]] std::size_t i = 0;
-  (std::memcpy(bytes + at[i++], static_cast<const void*>(std::addressof(parameters)), sizeof(P)), ...);
+  (copy_bytes(bytes + at[i++], std::addressof(parameters), sizeof(P)), ...);
   return launch(config, reinterpret_cast<Kernel>(kernel), &invoke<P...>, bytes, at.back());
 }
 
