@@ -2,11 +2,10 @@
 
 #include <sys/mman.h>
 
-#include <bit>
 #include <cstring>
 
+#include "block_state.hpp"
 #include "device_process.hpp"
-#include "fibre.hpp"
 #include "isolate.hpp"
 
 namespace cuda_host {
@@ -14,53 +13,26 @@ namespace cuda_host {
 Position position;
 unsigned char shared_poison = fresh_memory;
 
+State states[max_threads];
+Thread threads[max_threads];
+Warp warps[max_threads / warp_lanes];
+Block block;
+unsigned current;
+
 namespace {
 
-constexpr unsigned max_threads = 1024, warp_lanes = 32;
 constexpr std::uint64_t stack_bytes = std::uint64_t{256} << 10U;
-
-enum class State : unsigned char { unstarted, ready, at_barrier, at_meeting, exited };
-
-struct Source {
-  const char* file;
-  unsigned line;
-};
-
-struct Thread {
-  Fibre* fibre;
-  Source where;  // it waits
-  // Of a meeting:
-  unsigned long long value, result;
-  unsigned mask, source;
-  detail::Meeting meeting;
-};
-
-struct Warp {
-  unsigned present, exited, waiting;  // bits of lanes; waiting: at a meeting
-};
-
-struct Block {
-  unsigned count, alive, arrived, barrier_sum;
-  detail::Barrier barrier;
-  Source barrier_place;
-  int barrier_result;
-};
 
 Fibre fibres[max_threads];
 Fibre* free_fibres[max_threads];
 unsigned free_count;
 Fibre scheduler;
 
-State states[max_threads];
-Thread threads[max_threads];
-Warp warps[max_threads / warp_lanes];
 uint3 indices[max_threads];
-Block block;
 
 unsigned lane_order[warp_lanes], warp_order[max_threads / warp_lanes];
 unsigned cursor;  // into lane_order: what comes next in the warp that runs
 unsigned warp_first;
-unsigned current;
 const Request* running;
 
 void enter(unsigned thread) {
@@ -83,20 +55,6 @@ Fibre& start_or_resume(unsigned thread) {
   if (states[thread] == State::unstarted) threads[thread].fibre = free_fibres[--free_count];
   enter(thread);
   return *threads[thread].fibre;
-}
-
-/// Others run until the thread, whose state has been set, can go on and its turn has come.
-void wait(Source where) {
-  Thread& self = threads[current];
-  self.where = where;
-  unsigned next = 0;
-  if (!next_in_warp(next)) {
-    switch_fibre(*self.fibre, scheduler);
-  } else if (next == current) {
-    enter(next);
-  } else {
-    switch_fibre(*self.fibre, start_or_resume(next));
-  }
 }
 
 // ---- barriers
@@ -124,69 +82,7 @@ void release_barrier() {
   block.arrived = block.barrier_sum = 0;
 }
 
-// ---- meetings of a warp
-
-void finish_meeting(unsigned first, unsigned lanes) {
-  unsigned voted = 0;
-  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    if (threads[first + lane].value != 0) voted |= 1U << lane;
-  }
-  unsigned long long nothing = 0;
-  std::memset(&nothing, shared_poison, sizeof nothing);
-  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
-    Thread& thread = threads[first + static_cast<unsigned>(std::countr_zero(rest))];
-    if (thread.meeting == detail::Meeting::shuffle) {
-      thread.result = (lanes >> thread.source & 1U) != 0 ? threads[first + thread.source].value : nothing;
-    } else {
-      thread.result = voted;
-    }
-    states[&thread - threads] = State::ready;
-  }
-  warps[first / warp_lanes].waiting &= ~lanes;
-}
-
-/// Ends the meeting over `mask` if nobody is missing. Lanes that exited are not waited for.
-void finish_meeting_if_complete(unsigned first, unsigned mask) {
-  const Warp& warp = warps[first / warp_lanes];
-  const unsigned lanes = mask & warp.present & ~warp.exited;
-  if ((lanes & ~warp.waiting) != 0) return;
-  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
-    if (threads[first + static_cast<unsigned>(std::countr_zero(rest))].mask != mask) return;  // it waits for others
-  }
-  finish_meeting(first, lanes);
-}
-
-[[noreturn]] void meeting_fault(const char* what, const Source& here, const Source* other) {
-  fail_here(cudaErrorLaunchFailure, what, here.file, here.line, other ? other->file : nullptr, other ? other->line : 0);
-}
-
-void check_meeting(const Thread& self, const Warp& warp, unsigned first, unsigned lane, const Source& here) {
-  if ((self.mask >> lane & 1U) == 0)
-    meeting_fault("a warp function whose mask leaves out the calling lane", here, nullptr);
-  if (self.meeting == detail::Meeting::shuffle && (self.mask & (warp.exited | ~warp.present)) != 0)
-    meeting_fault("a shuffle whose mask names a lane that has exited or does not exist", here, nullptr);
-  const unsigned others = warp.waiting & self.mask;
-  if (others == 0) return;
-  const Thread& other = threads[first + static_cast<unsigned>(std::countr_zero(others))];  // one stands for all
-  if (other.mask != self.mask || other.meeting != self.meeting)
-    meeting_fault("lanes of one mask meet at different warp functions or with different masks", here, &other.where);
-}
-
 // ---- threads
-
-void exit_warp(unsigned thread) {
-  const unsigned lane = thread % warp_lanes, first = thread - lane;
-  Warp& warp = warps[thread / warp_lanes];
-  warp.exited |= 1U << lane;
-  for (unsigned rest = warp.waiting; rest != 0; rest &= warp.waiting & (rest - 1)) {
-    const Thread& other = threads[first + static_cast<unsigned>(std::countr_zero(rest))];
-    if ((other.mask >> lane & 1U) == 0) continue;
-    if (other.meeting == detail::Meeting::shuffle)
-      meeting_fault("a lane exits that a shuffle waits for", other.where, nullptr);
-    finish_meeting_if_complete(first, other.mask);
-  }
-}
 
 void exit_thread() {
   states[current] = State::exited;
@@ -299,6 +195,20 @@ void run_block(const Request&, Order order, Random& random) {
   }
 }
 
+/// Others run until the thread, whose state has been set, can go on and its turn has come.
+void wait(Source where) {
+  Thread& self = threads[current];
+  self.where = where;
+  unsigned next = 0;
+  if (!next_in_warp(next)) {
+    switch_fibre(*self.fibre, scheduler);
+  } else if (next == current) {
+    enter(next);
+  } else {
+    switch_fibre(*self.fibre, start_or_resume(next));
+  }
+}
+
 namespace detail {
 
 int barrier(Barrier kind, bool predicate, const char* file, unsigned int line) {
@@ -316,30 +226,6 @@ int barrier(Barrier kind, bool predicate, const char* file, unsigned int line) {
   if (block.arrived == block.alive) release_barrier();
   wait({file, line});
   return block.barrier_result;
-}
-
-unsigned long long meet(Meeting kind, unsigned int mask, unsigned long long value, unsigned int source,
-                        const char* file, unsigned int line) {
-  require_device("a warp function");
-  const unsigned lane = current % warp_lanes, first = current - lane;
-  Warp& warp = warps[current / warp_lanes];
-  Thread& self = threads[current];
-  self.value = value;
-  self.mask = mask;
-  self.source = source;
-  self.meeting = kind;
-  check_meeting(self, warp, first, lane, {file, line});
-  warp.waiting |= 1U << lane;
-  states[current] = State::at_meeting;
-  finish_meeting_if_complete(first, mask);
-  wait({file, line});
-  return self.result;
-}
-
-void check_width(int width, const char* file, unsigned int line) {
-  const auto w = static_cast<unsigned>(width);
-  if (width <= 0 || w > warp_lanes || !std::has_single_bit(w))
-    fail_here(cudaErrorLaunchFailure, "a shuffle's width is no power of two up to 32", file, line);
 }
 
 }  // namespace detail
