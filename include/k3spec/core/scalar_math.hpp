@@ -1,8 +1,7 @@
 #pragma once
 /// \file
 /// The mathematics of one scalar lane, under the names that packets use too, so that one functor serves both.
-/// defines: exp, log, tanh, sqrt, abs, fma, min, max, less, greater, equal, select, sum, maximum, round_to for float
-/// and double
+/// defines: sqrt, floor, abs, fma, min, max, less, greater, equal, select, sum, maximum, round_to for float and double
 
 #include <cmath>
 #include <concepts>
@@ -12,10 +11,8 @@
 namespace k3spec {
 
 // clang-format off
-template <std::floating_point S> K3SPEC_HOST_DEVICE S exp(S x) { return std::exp(x); }
-template <std::floating_point S> K3SPEC_HOST_DEVICE S log(S x) { return std::log(x); }
-template <std::floating_point S> K3SPEC_HOST_DEVICE S tanh(S x) { return std::tanh(x); }
 template <std::floating_point S> K3SPEC_HOST_DEVICE S sqrt(S x) { return std::sqrt(x); }
+template <std::floating_point S> K3SPEC_HOST_DEVICE S floor(S x) { return std::floor(x); }
 template <std::floating_point S> K3SPEC_HOST_DEVICE S abs(S x) { return std::fabs(x); }
 template <std::floating_point S> K3SPEC_HOST_DEVICE S fma(S a, S b, S c) { return std::fma(a, b, c); }
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S min(S a, S b) { return b < a ? b : a; }

@@ -8,8 +8,8 @@
 /// defines: functor::{Negate, Exp, Log, Tanh, Sigmoid, Softplus, Sqrt, Rsqrt, Square, Abs, Add, Subtract, Multiply,
 ///          Divide, Min, Max}
 
+#include <k3spec/core/float_math.hpp>
 #include <k3spec/core/host_device.hpp>
-#include <k3spec/core/scalar_math.hpp>
 
 namespace k3spec::functor {
 

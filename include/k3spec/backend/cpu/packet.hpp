@@ -5,7 +5,7 @@
 /// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
 /// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
 /// min and max are std::min and std::max: with a NaN they return their first argument.
-/// defines: Packet, Mask, fma, exp, log, tanh, sqrt, abs, min, max, less, greater, equal, select, sum, maximum,
+/// defines: Packet, Mask, fma, exp, log, tanh, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum,
 /// round_to, prefetch, transpose
 
 #include <array>
@@ -39,6 +39,7 @@
 
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/float_math.hpp>
 #include <k3spec/core/scalar_math.hpp>
 
 // An intrinsic type as a template argument loses attributes that play no part here.
@@ -222,52 +223,31 @@ Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
 }
 
-/// e^x. Gradual underflow, overflow to infinity.
-inline Packet<float> exp(Packet<float> x) {
-  using P = Packet<float>;
-  // x = m ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first short enough that m times it is exact.
-  x = min(max(x, P(-105.0f)), P(90.0f));
-  const P m = P::wrap(detail::vec::pfloor(fma(x, P(1.44269504f), P(0.5f)).r));
-  const P r = fma(m, P(-1.42860682e-6f), fma(m, P(-0.693145752f), x));
-  // Taylor's series of (e^r - 1 - r) / r^2 to r^5: what it leaves out is under 2^-25 of e^r.
-  P p = fma(r, P(1.0f / 5040), P(1.0f / 720));
-  p = fma(p, r, P(1.0f / 120));
-  p = fma(p, r, P(1.0f / 24));
-  p = fma(p, r, P(1.0f / 6));
-  p = fma(p, r, P(0.5f));
-  p = fma(p, r * r, r) + P(1.0f);
-  return P::wrap(detail::vec::pldexp(p.r, m.r));
+template <std::floating_point S>
+Packet<S> floor(Packet<S> x) {
+  return Packet<S>::wrap(detail::vec::pfloor(x.r));
 }
+
+inline Packet<float> times_power_of_two(Packet<float> x, Packet<float> n) {
+  return Packet<float>::wrap(detail::vec::pldexp(x.r, n.r));
+}
+inline Packet<float> exponent(Packet<float> x) {
+  return detail::lanewise(x, [](float lane) { return float_math::exponent(lane); });
+}
+inline Packet<float> mantissa(Packet<float> x) {
+  return detail::lanewise(x, [](float lane) { return float_math::mantissa(lane); });
+}
+
+/// Those of float are core/float_math.hpp's, those of double the standard library's, lane by lane.
+inline Packet<float> exp(Packet<float> x) { return float_math::exp(x); }
 inline Packet<double> exp(Packet<double> x) {
   return detail::lanewise(x, [](double lane) { return std::exp(lane); });
 }
-
-/// Natural logarithm: -inf at 0, NaN below.
-inline Packet<float> log(Packet<float> x) {
-  using P = Packet<float>;
-  // Eigen's plog knows no subnormal argument: scale those by 2^24.
-  const Mask<float> tiny = less(x, P(std::numeric_limits<float>::min()));
-  const P y = P::wrap(detail::vec::plog(select(tiny, x * P(16777216.0f), x).r));
-  return y - select(tiny, P(16.6355323f), P(0.0f));
-}
+inline Packet<float> log(Packet<float> x) { return float_math::log(x); }
 inline Packet<double> log(Packet<double> x) {
   return detail::lanewise(x, [](double lane) { return std::log(lane); });
 }
-
-/// Not Eigen's ptanh, which is out by more than 4 ulp near 5.
-inline Packet<float> tanh(Packet<float> x) {
-  using P = Packet<float>;
-  // Below 0.625: x (1 + z q(z)), z = x^2, q through (tanh(x) / x - 1) / z at the Chebyshev nodes of [0, 0.625^2].
-  const P z = x * x;
-  P q = fma(z, P(-0.00609671418f), P(0.0209971797f));
-  q = fma(q, z, P(-0.0538509078f));
-  q = fma(q, z, P(0.133327693f));
-  q = fma(q, z, P(-0.333333284f));
-  const P near = x * fma(q, z, P(1.0f));
-  const P a = abs(x);
-  const P far = P(1.0f) - P(2.0f) / (exp(a + a) + P(1.0f));
-  return select(less(a, P(0.625f)), near, select(less(x, P(0.0f)), -far, far));
-}
+inline Packet<float> tanh(Packet<float> x) { return float_math::tanh(x); }
 inline Packet<double> tanh(Packet<double> x) {
   return detail::lanewise(x, [](double lane) { return std::tanh(lane); });
 }
