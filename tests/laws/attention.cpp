@@ -53,15 +53,15 @@ struct TttAttentionLaw : laws::Defaults {
   template <class T>
   static void forward(const laws::Call<TttAttentionLaw, T>& c) {
     const auto steps = keys<const T>(c.x);
-    Op::template forward<T>(c.cpu, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length}, c.y,
-                            c.saved.lse.matrix());
+    Op::template forward<T>(c.device, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length},
+                            c.y, c.saved.lse.matrix());
   }
   template <class T>
   static void backward(const laws::Call<TttAttentionLaw, T>& c, const laws::Back<TttAttentionLaw, T>& b) {
     const auto steps = keys<const T>(c.x);
     const auto d_steps = keys<accumulate_t<T>>(b.d_x);
-    Op::template backward<T>(c.cpu, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length}, c.y,
-                             c.saved.lse.matrix(), b.d_y, b.d_x[0], d_steps, b.scratch);
+    Op::template backward<T>(c.device, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length},
+                             c.y, c.saved.lse.matrix(), b.d_y, b.d_x[0], d_steps, b.scratch);
   }
 };
 
@@ -124,10 +124,10 @@ struct MLALaw : laws::Defaults {
   static void forward(const laws::Call<MLALaw, T>& c) {
     const auto& s = c.saved;
     const auto keys = s.keys();
-    Layer::template project<T>(c.cpu, c.w, c.x[0], s.layer);
-    Op::template forward<T>(c.cpu, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
+    Layer::template project<T>(c.device, c.w, c.x[0], s.layer);
+    Op::template forward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
                             CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix());
-    Layer::template output<T>(c.cpu, c.w, c.x[0], s.layer, c.y);
+    Layer::template output<T>(c.device, c.w, c.x[0], s.layer, c.y);
   }
   template <class T>
   static void backward(const laws::Call<MLALaw, T>& c, const laws::Back<MLALaw, T>& b) {
@@ -136,13 +136,13 @@ struct MLALaw : laws::Defaults {
     const auto g = Scratch<T>::allocate(b.scratch, c.shape);
     const auto keys = s.keys();
     const std::array<TttKeys<accumulate_t<T>>, 1> d_keys{{{g.d_kv.matrix(), g.d_k_rope.matrix()}}};
-    evaluate(c.cpu, expr::as_expression(0.0), g.d_kv);
-    evaluate(c.cpu, expr::as_expression(0.0), g.d_k_rope);
-    Layer::template output_backward<T>(c.cpu, c.w, b.d_w, s.layer, b.d_y, g.gradient, b.scratch);
-    Op::template backward<T>(c.cpu, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
+    evaluate(c.device, expr::as_expression(0.0), g.d_kv);
+    evaluate(c.device, expr::as_expression(0.0), g.d_k_rope);
+    Layer::template output_backward<T>(c.device, c.w, b.d_w, s.layer, b.d_y, g.gradient, b.scratch);
+    Op::template backward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
                              CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix(),
                              g.gradient.d_o.matrix(), g.gradient.d_q.matrix(), d_keys, b.scratch);
-    Layer::template project_backward<T>(c.cpu, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
+    Layer::template project_backward<T>(c.device, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
                                         b.scratch);
   }
 };

@@ -16,23 +16,23 @@ inline void hold(const char* law, Shape shape, const std::string& fault) {
   CHECK(fault == "");
 }
 
-template <class Law, class T>
+template <class Law, class T, class D>
 void check_bits(Shape shape) {
-  hold("overwrites", shape, overwrites<Law, T>(shape));
-  hold("plan is exact", shape, plan_is_exact<Law, T>(shape));
-  hold("never allocates", shape, never_allocates<Law, T>(shape));
-  hold("threads change nothing", shape, threads_change_nothing<Law, T>(shape));
-  if constexpr (!Law::scalar) hold("sequences are alone", shape, sequences_are_alone<Law, T>(shape));
+  hold("overwrites", shape, overwrites<Law, T, D>(shape));
+  hold("plan is exact", shape, plan_is_exact<Law, T, D>(shape));
+  hold("never allocates", shape, never_allocates<Law, T, D>(shape));
+  hold("threads change nothing", shape, threads_change_nothing<Law, T, D>(shape));
+  if constexpr (!Law::scalar) hold("sequences are alone", shape, sequences_are_alone<Law, T, D>(shape));
 }
 
-template <class Law>
+template <class Law, class D = Cpu>
 void check(std::initializer_list<Shape> shapes) {
   for (const Shape shape : shapes) {
-    hold("gradients are slopes", shape, gradients_are_slopes<Law>(shape));
-    hold("accumulates", shape, accumulates<Law>(shape));
-    hold("rounds once", shape, rounds_once<Law>(shape));
-    check_bits<Law, double>(shape);
-    check_bits<Law, bfloat16>(shape);
+    hold("gradients are slopes", shape, gradients_are_slopes<Law, D>(shape));
+    hold("accumulates", shape, accumulates<Law, D>(shape));
+    hold("rounds once", shape, rounds_once<Law, D>(shape));
+    check_bits<Law, double, D>(shape);
+    check_bits<Law, bfloat16, D>(shape);
   }
 }
 

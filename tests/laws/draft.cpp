@@ -63,23 +63,23 @@ struct UnrollLaw : laws::Defaults {
   }
   template <class T>
   static void forward(const laws::Call<UnrollLaw, T>& c) {
-    Layer::template forward<T>(c.cpu, c.w, c.ids, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
+    Layer::template forward<T>(c.device, c.w, c.ids, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
                                CausalVisibility{c.mask.data(), c.shape.length}, c.saved.acts);
     for (index_t k = 0; k < steps; ++k) {
       const auto& x = c.saved.x[static_cast<std::size_t>(k)];
-      Layer::head_input(c.cpu, c.w, c.saved.acts.step(k).out, x);
-      Layer::compute_logits(c.cpu, c.w, x, c.y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary));
+      Layer::head_input(c.device, c.w, c.saved.acts.step(k).out, x);
+      Layer::compute_logits(c.device, c.w, x, c.y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary));
     }
   }
   template <class T>
   static void backward(const laws::Call<UnrollLaw, T>& c, const laws::Back<UnrollLaw, T>& b) {
     for (index_t k = 0; k < steps; ++k) {
       const auto n = static_cast<std::size_t>(k);
-      Layer::template head_backward<T>(c.cpu, c.w, b.d_w, c.saved.acts.step(k).out, c.saved.x[n],
+      Layer::template head_backward<T>(c.device, c.w, b.d_w, c.saved.acts.step(k).out, c.saved.x[n],
                                        b.d_y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary),
                                        c.saved.d_out[n], b.scratch);
     }
-    Layer::template backward<T>(c.cpu, c.w, b.d_w, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
+    Layer::template backward<T>(c.device, c.w, b.d_w, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
                                 CausalVisibility{c.mask.data(), c.shape.length}, c.saved.acts,
                                 std::span<const Rows<accumulate_t<T>, Layer::hidden>>(c.saved.d_out), b.d_x[0],
                                 b.scratch);
@@ -116,7 +116,7 @@ struct ObjectiveLaw : laws::Defaults {
   static TttBatch<T, Layer::aux_width> batch(const laws::Call<ObjectiveLaw, T>& c) {
     const index_t rows = c.shape.rows();
     const Vector<index_t> top(c.fixture.top.data(), rows);
-    argmax(c.cpu, c.x[1], top);
+    argmax(c.device, c.x[1], top);
     return {c.shape.length,
             c.ids,
             c.mask,
@@ -133,11 +133,11 @@ struct ObjectiveLaw : laws::Defaults {
   static void forward(const laws::Call<ObjectiveLaw, T>& c) {
     std::fill_n(c.y.data(), c.y.size(), T(0.0f));
     c.y(0, 0) =
-        T(static_cast<accumulate_t<T>>(c.fixture.objective->evaluate_only(c.cpu, c.w, batch(c), teacher(c)).loss));
+        T(static_cast<accumulate_t<T>>(c.fixture.objective->evaluate_only(c.device, c.w, batch(c), teacher(c)).loss));
   }
   template <class T>
   static void backward(const laws::Call<ObjectiveLaw, T>& c, const laws::Back<ObjectiveLaw, T>& b) {
-    c.fixture.objective->forward_backward(c.cpu, c.w, b.d_w, batch(c), teacher(c), b.d_x[0]);
+    c.fixture.objective->forward_backward(c.device, c.w, b.d_w, batch(c), teacher(c), b.d_x[0]);
   }
 };
 
@@ -161,9 +161,12 @@ struct Objective : laws::Trial<ObjectiveLaw<Small>, double> {
   using Trial::Trial;
 
   TttResult run() {
-    const auto c = this->call(1);
-    return fixture().objective->forward_backward(c.cpu, c.w, gradients.weights(), Law::batch(c), Law::teacher(c),
-                                                 back().d_x[0]);
+    const auto c = call(1);
+    const auto b = back();
+    const auto result =
+        fixture().objective->forward_backward(c.device, c.w, b.d_w, Law::batch(c), Law::teacher(c), b.d_x[0]);
+    fetch_gradients();
+    return result;
   }
   bool gradients_are_zero() {
     for (const auto& t : tensors()) {
@@ -213,7 +216,7 @@ TEST_CASE("batches that do not fit are refused by name") {
   const auto refuse = [&](const auto& change, const char* message) {
     auto batch = good;
     change(batch);
-    const auto run = [&] { o.fixture().objective->evaluate_only(c.cpu, c.w, batch, Objective::Law::teacher(c)); };
+    const auto run = [&] { o.fixture().objective->evaluate_only(c.device, c.w, batch, Objective::Law::teacher(c)); };
     CHECK_THROWS_WITH_AS(run(), doctest::Contains(message), Error);
   };
   refuse([](auto& b) { b.length = 5; }, "batch: length: found 5, wanted a divisor of 12");

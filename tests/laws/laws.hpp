@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include <tests/backend/allocations.hpp>
+#include <tests/support/mirror.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/format.hpp>
@@ -77,11 +77,12 @@ inline double draw(std::uint64_t tensor, index_t sequence, index_t element) {
       Philox(tensor, static_cast<std::uint64_t>(sequence)).normal(static_cast<std::uint64_t>(element)));
 }
 
-template <class Law, class T>
+/// What a law's calls get, in the memory of the device D.
+template <class Law, class T, class D = Cpu>
 struct Call {
   using S = accumulate_t<T>;
   static constexpr std::size_t count = Law::inputs.size();
-  Cpu cpu;
+  test::device_t<D> device;
   Shape shape;
   typename Law::Layer::template Weights<const T> w;
   std::array<Matrix<const T>, count> x;
@@ -92,13 +93,13 @@ struct Call {
   Matrix<T> y;
 };
 
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 struct Back {
   using S = accumulate_t<T>;
   typename Law::Layer::template Weights<S> d_w;
   Matrix<const S> d_y;
   std::array<Matrix<S>, Law::inputs.size()> d_x;
-  Arena& scratch;
+  arena_t<D>& scratch;
 };
 
 /// Whether a key may be seen: sequences without padding, padded at the end, at the start (whose first queries see
@@ -108,8 +109,8 @@ inline std::uint8_t unmasked(index_t sequence, index_t position, index_t length)
   return kind == 0 || (kind == 1 && position < length - third) || (kind == 2 && position >= third) ? 1 : 0;
 }
 
-/// All operands of a layer, and its calls.
-template <class Law, class T>
+/// All operands of a layer, on the host, with a twin of each on the device for the calls.
+template <class Law, class T, class D = Cpu>
 class Trial {
  public:
   using S = accumulate_t<T>;
@@ -123,7 +124,7 @@ class Trial {
   std::array<std::vector<S>, count> d_x;
   std::vector<T> y;
   std::vector<S> d_y;
-  Arena arena{bytes(shape)};
+  arena_t<D> arena{test::device<D>(), bytes(shape)};
 
   /// Sequences [first, first + shape.sequences) of the data.
   explicit Trial(Shape of, index_t first = 0) : shape(of) {
@@ -141,6 +142,9 @@ class Trial {
       const Philox random(98, static_cast<std::uint64_t>(sequence));
       ids_.push_back(static_cast<index_t>(random.below(static_cast<std::uint64_t>(t), Law::vocabulary)));
     }
+    for (std::size_t i = 0; i < count; ++i) twin_.x[i].resize(x[i].size()), twin_.d_x[i].resize(x[i].size());
+    twin_.y.resize(y.size()), twin_.d_y.resize(y.size());
+    twin_.ids.resize(ids_.size()), twin_.mask.resize(ids_.size());
   }
 
   static constexpr std::size_t bytes(Shape shape) {
@@ -154,25 +158,44 @@ class Trial {
     arena.release(0);
     saved_ = Law::template Saved<T>::allocate(arena, shape);
     Law::forward(call(threads));
+    twin_.y.get(y);
   }
-  void backward(int threads = 1) { Law::backward(call(threads), back()); }
+  void backward(int threads = 1) {
+    Law::backward(call(threads), back());
+    fetch_gradients();
+  }
+  void fetch_gradients() {
+    download(device(), Vector<const S>(twin_.gradients.flat()), gradients.flat());
+    for (std::size_t i = 0; i < count; ++i) twin_.d_x[i].get(d_x[i]);
+  }
 
-  Call<Law, T> call(int threads) {
-    Call<Law, T> c{Cpu{threads},
-                   shape,
-                   parameters.weights(),
-                   {},
-                   Vector<const index_t>(ids_.data(), shape.rows()),
-                   Vector<const std::uint8_t>(mask_.data(), shape.rows()),
-                   saved_,
-                   fixture_,
-                   Matrix<T>(y.data(), shape.rows(), Law::output)};
-    for (std::size_t i = 0; i < count; ++i) c.x[i] = Matrix<const T>(x[i].data(), shape.rows(), Law::inputs[i].columns);
+  /// The operands as they are now.
+  Call<Law, T, D> call(int threads) {
+    upload(device(), Vector<const T>(parameters.all()), twin_.parameters.all());
+    twin_.ids.put(ids_), twin_.mask.put(mask_), twin_.y.put(y);
+    Call<Law, T, D> c{test::device<D>(threads),
+                      shape,
+                      twin_.parameters.weights(),
+                      {},
+                      twin_.ids.vector(),
+                      twin_.mask.vector(),
+                      saved_,
+                      fixture_,
+                      twin_.y.matrix(Law::output)};
+    for (std::size_t i = 0; i < count; ++i) {
+      twin_.x[i].put(x[i]);
+      c.x[i] = twin_.x[i].matrix(Law::inputs[i].columns);
+    }
     return c;
   }
-  Back<Law, T> back() {
-    Back<Law, T> b{gradients.weights(), Matrix<const S>(d_y.data(), shape.rows(), Law::output), {}, arena};
-    for (std::size_t i = 0; i < count; ++i) b.d_x[i] = Matrix<S>(d_x[i].data(), shape.rows(), Law::inputs[i].columns);
+  Back<Law, T, D> back() {
+    upload(device(), Vector<const S>(gradients.flat()), twin_.gradients.flat());
+    twin_.d_y.put(d_y);
+    Back<Law, T, D> b{twin_.gradients.weights(), twin_.d_y.matrix(Law::output), {}, arena};
+    for (std::size_t i = 0; i < count; ++i) {
+      twin_.d_x[i].put(d_x[i]);
+      b.d_x[i] = twin_.d_x[i].matrix(Law::inputs[i].columns);
+    }
     return b;
   }
   typename Law::template Fixture<T>& fixture() { return fixture_; }
@@ -247,6 +270,21 @@ class Trial {
     });
   }
 
+  static decltype(auto) device() { return test::device<D>(); }
+
+  /// What the calls see.
+  struct Twin {
+    Parameters<Layer, T, D> parameters{test::device<D>()};
+    Gradients<Layer, T, D> gradients{test::device<D>()};
+    std::array<test::Mirror<T, D>, count> x;
+    std::array<test::Mirror<S, D>, count> d_x;
+    test::Mirror<T, D> y;
+    test::Mirror<S, D> d_y;
+    test::Mirror<index_t, D> ids;
+    test::Mirror<std::uint8_t, D> mask;
+  };
+
+  Twin twin_;
   std::vector<index_t> ids_;
   std::vector<std::uint8_t> mask_;
   typename Law::template Fixture<T> fixture_{shape};
@@ -278,13 +316,13 @@ inline double distance(const std::vector<double>& a, std::vector<double> b) {
 // ---- The laws ---------------------------------------------------------------------------------------------------
 
 /// Moves one tensor along a direction and compares the slope of <y, d_y> with the gradient.
-template <class Law>
+template <class Law, class D>
 class FiniteDifference {
  public:
-  explicit FiniteDifference(Trial<Law, double>& trial) : trial_(trial) {}
+  explicit FiniteDifference(Trial<Law, double, D>& trial) : trial_(trial) {}
 
   /// \returns what is wrong with `tensor`'s gradient along `direction`
-  std::string check(const typename Trial<Law, double>::Tensor& tensor, const std::vector<double>& direction) {
+  std::string check(const typename Trial<Law, double, D>::Tensor& tensor, const std::vector<double>& direction) {
     double slope = 0, length = 0;
     for (index_t i = 0; i < tensor.size; ++i) {
       slope += tensor.gradient[i] * direction[static_cast<std::size_t>(i)];
@@ -308,7 +346,7 @@ class FiniteDifference {
   }
 
  private:
-  double value_at(const typename Trial<Law, double>::Tensor& tensor, const std::vector<double>& at,
+  double value_at(const typename Trial<Law, double, D>::Tensor& tensor, const std::vector<double>& at,
                   const std::vector<double>& direction, double h) {
     for (std::size_t i = 0; i < at.size(); ++i) tensor.value[i] = at[i] + h * direction[i];
     trial_.forward();
@@ -321,17 +359,17 @@ class FiniteDifference {
     return sum;
   }
 
-  Trial<Law, double>& trial_;
+  Trial<Law, double, D>& trial_;
   double magnitude_ = 0;
 };
 
 /// Every gradient, along a direction that moves all elements, and at the first and the last element.
-template <class Law>
+template <class Law, class D = Cpu>
 std::string gradients_are_slopes(Shape shape) {
-  Trial<Law, double> trial(shape);
+  Trial<Law, double, D> trial(shape);
   trial.forward();
   trial.backward();
-  FiniteDifference<Law> difference(trial);
+  FiniteDifference<Law, D> difference(trial);
   for (const auto& tensor : trial.tensors()) {
     const auto n = static_cast<std::size_t>(tensor.size);
     std::vector<double> all(n), first(n), last(n);
@@ -346,9 +384,9 @@ std::string gradients_are_slopes(Shape shape) {
 }
 
 /// Outputs, saved activations and input gradients are written before they are read: NaN in them changes no bit.
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 std::string overwrites(Shape shape) {
-  Trial<Law, T> clean(shape), poisoned(shape);
+  Trial<Law, T, D> clean(shape), poisoned(shape);
   clean.forward();
   clean.backward();
   poisoned.poison();
@@ -363,10 +401,10 @@ std::string overwrites(Shape shape) {
 }
 
 /// Parameter gradients (and input gradients that say so) are added to what is there; other input gradients are not.
-template <class Law>
+template <class Law, class D = Cpu>
 std::string accumulates(Shape shape) {
   using T = double;
-  Trial<Law, T> once(shape), twice(shape), from_one(shape);
+  Trial<Law, T, D> once(shape), twice(shape), from_one(shape);
   const auto ones = from_one.gradients.flat();
   std::fill_n(ones.data(), ones.extent(0), 1.0);
   for (auto* trial : {&once, &twice, &from_one}) trial->forward(), trial->backward();
@@ -388,9 +426,9 @@ std::string accumulates(Shape shape) {
 }
 
 /// The plan is what is used, to the byte.
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 std::string plan_is_exact(Shape shape) {
-  Trial<Law, T> trial(shape);
+  Trial<Law, T, D> trial(shape);
   trial.forward();
   trial.backward();
   if (trial.arena.peak() == trial.arena.capacity()) return {};
@@ -398,26 +436,26 @@ std::string plan_is_exact(Shape shape) {
 }
 
 /// After a first call, nothing is allocated.
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 std::string never_allocates(Shape shape) {
-  Trial<Law, T> trial(shape);
+  Trial<Law, T, D> trial(shape);
   trial.forward();
   trial.backward();
-  const long before = allocations();
+  const long before = test::allocations<D>();
   trial.forward();
   trial.backward();
-  const long made = allocations() - before;
+  const long made = test::allocations<D>() - before;
   return made == 0 ? "" : fmt::format("{} allocations", made);
 }
 
 /// 1, 2 and 3 threads.
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 std::string threads_change_nothing(Shape shape) {
-  Trial<Law, T> one(shape);
+  Trial<Law, T, D> one(shape);
   one.forward(1);
   one.backward(1);
   for (const int threads : {2, 3}) {
-    Trial<Law, T> trial(shape);
+    Trial<Law, T, D> trial(shape);
     trial.forward(threads);
     trial.backward(threads);
     if (auto fault = compare_bits(trial.results(), one.results(), "threads"); !fault.empty()) return fault;
@@ -426,9 +464,9 @@ std::string threads_change_nothing(Shape shape) {
 }
 
 /// A sequence's output and input gradients are the same bits alone and among others.
-template <class Law, class T>
+template <class Law, class T, class D = Cpu>
 std::string sequences_are_alone(Shape shape) {
-  Trial<Law, T> all(shape);
+  Trial<Law, T, D> all(shape);
   all.forward();
   all.backward();
   const auto part_is_same = [&](const auto& whole, const auto& part, index_t s) {
@@ -436,7 +474,7 @@ std::string sequences_are_alone(Shape shape) {
                                        part.size() * sizeof(part[0])) == 0;
   };
   for (index_t s = 0; s < shape.sequences; ++s) {
-    Trial<Law, T> one({1, shape.length}, s);
+    Trial<Law, T, D> one({1, shape.length}, s);
     one.forward();
     one.backward();
     if (!part_is_same(all.y, one.y, s)) return fmt::format("output of sequence {}", s);
@@ -456,17 +494,17 @@ std::string sequences_are_alone(Shape shape) {
 /// after it: 2. How far results move when each weight, input and d_y moves by u, up or down, is measured in double,
 /// eight times; to first order twice the largest is the bound. To it comes float32's own rounding: of terms near 1, as
 /// all operands here are, so for r rows some 2⁻²⁰ √r an element even where the terms cancel.
-template <class Law>
+template <class Law, class D = Cpu>
 std::string rounds_once(Shape shape) {
   constexpr double u = 0x1p-8;
-  Trial<Law, double> exact(shape);
-  Trial<Law, bfloat16> rounded(shape);
+  Trial<Law, double, D> exact(shape);
+  Trial<Law, bfloat16, D> rounded(shape);
   exact.forward(), exact.backward(), rounded.forward(), rounded.backward();
   const auto wanted = exact.results();
   const auto found = rounded.results();
   std::vector<double> moved(wanted.size());
   for (index_t sample = 0; sample < 8; ++sample) {
-    Trial<Law, double> off(shape);
+    Trial<Law, double, D> off(shape);
     index_t n = 0;
     for (const auto& t : off.tensors()) {
       for (index_t i = 0; i < t.size; ++i) t.value[i] *= 1 + (draw(96, sample, n++) < 0 ? -u : u);

@@ -16,8 +16,8 @@ struct Healthy : laws::Defaults {
   using Layer = Linear<9, 4>;
   static constexpr std::array inputs{laws::Input{9}};
   static constexpr index_t output = 4;
-  static void forward(const auto& c) { Layer::forward(c.cpu, c.w, c.x[0], c.y); }
-  static void backward(const auto& c, const auto& b) { Layer::backward(c.cpu, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0]); }
+  static void forward(const auto& c) { Layer::forward(c.device, c.w, c.x[0], c.y); }
+  static void backward(const auto& c, const auto& b) { Layer::backward(c.device, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0]); }
 };
 constexpr Shape shape{3, 2};
 
@@ -35,18 +35,18 @@ struct WrongInputGradient : Healthy {
 };
 struct AddsToInputGradient : Healthy {
   static void backward(const auto& c, const auto& b) {
-    Layer::backward(c.cpu, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0], Into::accumulate);
+    Layer::backward(c.device, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0], Into::accumulate);
   }
 };
 struct LeavesAnOutput : Healthy {
   static void forward(const auto& c) {
-    Layer::forward(c.cpu, c.w, c.x[0].rows(1, c.x[0].extent(0) - 1), c.y.rows(1, c.y.extent(0) - 1));
+    Layer::forward(c.device, c.w, c.x[0].rows(1, c.x[0].extent(0) - 1), c.y.rows(1, c.y.extent(0) - 1));
   }
 };
 struct OverwritesParameterGradient : Healthy {
   static void backward(const auto& c, const auto& b) {
-    gemm(c.cpu, b.d_y, Op::transposed, c.x[0], Op::plain, b.d_w.weight.matrix());
-    Layer::backward_input(c.cpu, c.w, b.d_y, b.d_x[0]);
+    gemm(c.device, b.d_y, Op::transposed, c.x[0], Op::plain, b.d_w.weight.matrix());
+    Layer::backward_input(c.device, c.w, b.d_y, b.d_x[0]);
   }
 };
 struct PlansTooMuch : Healthy {
@@ -65,7 +65,7 @@ struct Allocates : Healthy {
 struct DependsOnThreads : Healthy {
   static void forward(const auto& c) {
     Healthy::forward(c);
-    c.y(0, 0) *= c.cpu.threads > 1 ? 1 + 1e-15 : 1;
+    c.y(0, 0) *= c.device.threads > 1 ? 1 + 1e-15 : 1;
   }
 };
 struct DependsOnNeighbours : Healthy {
@@ -90,7 +90,7 @@ struct RoundsEachSum : Healthy {
       }
     }
   }
-  static void backward(const auto& c, const auto& b) { Layer::backward(c.cpu, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0]); }
+  static void backward(const auto& c, const auto& b) { Layer::backward(c.device, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0]); }
 };
 
 }  // namespace

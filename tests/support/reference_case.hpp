@@ -78,7 +78,8 @@ class ReferenceCase {
       require(!is_fraction(file_.dtype(name)), name, k3spec::name(file_.dtype(name)), "integers or booleans");
     }
     std::vector<T> out;
-    for (const double x : as_doubles(name)) out.push_back(static_cast<T>(x));
+    for (const double x : as_doubles(name))
+      out.push_back(static_cast<T>(static_cast<std::conditional_t<std::is_same_v<T, bfloat16>, float, T>>(x)));
     return out;
   }
 

@@ -3,26 +3,12 @@
 #include <cmath>
 #include <limits>
 
-#include <k3spec/train/schedule.hpp>
-
-#include "tests/support/reference_case.hpp"
+#include <tests/parity/layers.hpp>
 
 using namespace k3spec;
+using parity::Small;
 
 namespace {
-
-struct Small {
-  template <class T>
-  struct Weights {
-    View<T, 6, 5> matrix;
-    View<T, 7> vector;
-  };
-  template <class W, class V>
-  static constexpr void visit(W& w, const Path& at, V&& v) {
-    v(at / "matrix", w.matrix, Init::normal);
-    v(at / "vector", w.vector, Init::zeros);
-  }
-};
 
 /// More than one block of the norm, sizes that fill no row, a frozen tensor in between.
 struct Odd {
@@ -60,47 +46,7 @@ std::vector<T> copy(Vector<T> v) {
   return {v.data(), v.data() + v.size()};
 }
 
-template <class T>
-void run_reference_case(double tolerance) {
-  auto ref = test::ReferenceCase::load("cases/adamw");
-  const auto config = ref.config();
-  AdamWOptions options;
-  options.beta1 = config["betas"][0];
-  options.beta2 = config["betas"][1];
-  options.eps = config["eps"];
-  options.weight_decay = config["weight_decay"]["matrix"];
-  options.max_grad_norm = config["max_grad_norm"];
-  const WarmupCosine schedule{config["lr"], config["warmup_steps"], config["total_steps"], config["min_lr_ratio"]};
-  Parameters<Small, T> parameters;
-  auto weights = parameters.mutable_weights();
-  ref.fill<Small>(weights);
-  Gradients<Small, T> gradients;
-  AdamW<Small, T> optimizer(options, parameters);
-  std::vector<double> norms, rates;
-  for (index_t step = 0; step < schedule.total_steps; ++step) {
-    const std::string at = std::to_string(step) + ".";
-    auto d = gradients.weights();
-    const auto matrix = ref.template values<T>("input.grad." + at + "matrix"),
-               vector = ref.template values<T>("input.grad." + at + "vector");
-    std::copy(matrix.begin(), matrix.end(), d.matrix.data());
-    std::copy(vector.begin(), vector.end(), d.vector.data());
-    rates.push_back(schedule(step));
-    norms.push_back(optimizer.step(Cpu{}, schedule(step), parameters, gradients).grad_norm);
-    ref.compare("output." + at + "matrix", weights.matrix, tolerance);
-    ref.compare("output." + at + "vector", weights.vector, tolerance);
-  }
-  ref.compare("output.grad_norm", norms, tolerance);
-  ref.compare("output.lr", rates, 1e-15);
-  CHECK(optimizer.steps() == schedule.total_steps);
-  CHECK_NOTHROW(ref.finish());
-}
-
 }  // namespace
-
-TEST_CASE("AdamW takes the reference's ten steps") {
-  run_reference_case<double>(1e-10);
-  run_reference_case<float>(2e-5);
-}
 
 TEST_CASE("bfloat16 parameters are their float masters rounded, and masters go float's way") {
   Parameters<Odd, bfloat16> small;
