@@ -11,6 +11,7 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/float_math.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/memory.hpp>

@@ -1,12 +1,13 @@
 #pragma once
 /// \file
 /// The way back through an expression: adjoints of reductions and operands, for one packet of lanes on any device.
-/// defines: expr::RowState, AdjointSink, walk, reads_column, any_column_gradient
+/// defines: expr::RowState, AdjointSink, walk, reads_column, any_column_gradient, differentiate_scratch
 
 #include <array>
 #include <tuple>
 #include <utility>
 
+#include <k3spec/core/arena.hpp>
 #include <k3spec/expr/reads.hpp>
 #include <k3spec/expr/results.hpp>
 
@@ -79,3 +80,14 @@ K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, const typename Env::sca
 }
 
 }  // namespace k3spec::expr
+
+namespace k3spec {
+
+/// Bytes of scratch that differentiate takes for `rows` rows, on every device: only expressions with both a row
+/// reduction and a column gradient need any.
+template <class E, class S>
+constexpr std::size_t differentiate_scratch(index_t rows) {
+  return plan_bytes([&](auto& a) { a.template take<expr::RowState<S, E::reductions>>(E::reductions > 0 ? rows : 0); });
+}
+
+}  // namespace k3spec

@@ -2,10 +2,9 @@
 /// \file
 /// The derivative of an expression on the CPU: from d_y to the gradients of its operands, in one or (with row
 /// reductions) a few passes over each row. Nothing but the operands is needed from the forward pass.
-/// defines: differentiate_scratch, differentiate, differentiate_rows
+/// defines: differentiate, differentiate_rows
 
 #include <k3spec/backend/cpu/evaluate.hpp>
-#include <k3spec/core/arena.hpp>
 #include <k3spec/expr/walk.hpp>
 
 namespace k3spec {
@@ -132,17 +131,6 @@ struct Differential {
     }
   }
 };
-
-}  // namespace cpu
-
-/// Bytes of scratch that differentiate takes for `rows` rows: only expressions with both a row reduction and a column
-/// gradient need any.
-template <class E, class S>
-constexpr std::size_t differentiate_scratch(index_t rows) {
-  return plan_bytes([&](auto& a) { a.template take<expr::RowState<S, E::reductions>>(E::reductions > 0 ? rows : 0); });
-}
-
-namespace cpu {
 
 template <class S, class E, class D, class G, class Operands>
 void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, Arena& scratch, index_t rows,

@@ -1,0 +1,133 @@
+#pragma once
+/// \file
+/// The device tag of an NVIDIA card.
+/// defines: Cuda, CudaOptions
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <k3spec/backend/cuda/stream.hpp>
+#include <k3spec/core/device.hpp>
+#include <k3spec/core/extents.hpp>
+
+namespace k3spec {
+
+struct CudaOptions {
+  int ordinal = 0;  ///< which card
+  /// Bytes that cuBLAS may use. Given beforehand, so that no product allocates and each run takes the same algorithm.
+  std::size_t blas_workspace = std::size_t{32} << 20;
+  /// Bytes for the panels in which a float operand meets a bfloat16 one (backend/cuda/gemm.hpp).
+  std::size_t panel_workspace = std::size_t{64} << 20;
+  /// Ask the driver, at every op, whether the operands are device memory at all. Costs well under a microsecond a
+  /// tensor; without it a host pointer ends in an illegal address some time later.
+  bool check_pointers = true;
+};
+
+/// One card and one stream on it: all ops given this tag run there one after another, and return before they have run.
+/// Used by one host thread at a time. With the same build and card a call's result is the same bits every time;
+/// expressions and sums give the bits that Cpu gives (backend/cuda/evaluate.hpp), products need not, and a product's
+/// row may depend on how many rows there are, since cuBLAS chooses its algorithm by shape.
+class Cuda {
+ public:
+  /// \throws Error with the driver's sentence when there is no such card
+  explicit Cuda(const CudaOptions& options = {}) : options_(options) {
+    select();
+    stream_ = std::make_unique<cuda::Stream>();
+    cublasHandle_t blas = nullptr;
+    cuda::check(cublasCreate(&blas), "cublasCreate");
+    blas_.reset(blas);
+    workspace_ = allocate(options_.blas_workspace + options_.panel_workspace + sizeof(*faults()));
+    forget_faults();
+    prepare_blas();
+  }
+  Cuda(const Cuda&) = delete;
+  Cuda& operator=(const Cuda&) = delete;
+
+  cudaStream_t stream() const { return stream_->get(); }
+  cublasHandle_t blas() const { return blas_.get(); }
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// Device memory for one op, free again when the next one begins.
+  std::span<std::byte> panel() const { return {workspace_.get() + options_.blas_workspace, options_.panel_workspace}; }
+
+  /// Returns when all ops so far are done.
+  /// \throws CudaError when one failed; Error for a token id that was outside its table
+  void synchronize() const {
+    stream_->synchronize();
+    unsigned long long row = 0;
+    cuda::check(cudaMemcpy(&row, faults(), sizeof(row), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (row == no_row) return;
+    forget_faults();
+    throw Error("token id at row " + std::to_string(row), "an id outside the table", "one of its rows");
+  }
+
+  /// Where kernels leave the first row whose token id is outside its table (atomicMin).
+  unsigned long long* faults() const {
+    return reinterpret_cast<unsigned long long*>(workspace_.get() + options_.blas_workspace + options_.panel_workspace);
+  }
+
+  /// \throws Error when p is not memory of a card
+  void require_device_memory(const void* p, std::string_view what) const {
+    if (!options_.check_pointers || p == nullptr) return;
+    cudaPointerAttributes attributes{};
+    cuda::check(cudaPointerGetAttributes(&attributes, p), "cudaPointerGetAttributes");
+    const bool reachable = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    if (!reachable) throw Error(what, "host memory", "device memory");
+  }
+
+ private:
+  static constexpr unsigned long long no_row = std::numeric_limits<unsigned long long>::max();
+
+  struct Free {
+    void operator()(std::byte* p) const { cudaFree(p); }
+  };
+  struct DestroyBlas {
+    void operator()(cublasHandle_t h) const { cublasDestroy(h); }
+  };
+
+  void select() {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count <= options_.ordinal || options_.ordinal < 0) {
+      const std::string found = status != cudaSuccess ? cudaGetErrorString(status) : std::to_string(count) + " devices";
+      throw Error("CUDA", found, "device " + std::to_string(options_.ordinal));
+    }
+    cuda::check(cudaSetDevice(options_.ordinal), "cudaSetDevice");
+    cuda::check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, options_.ordinal),
+                "cudaDeviceGetAttribute");
+  }
+
+  static std::unique_ptr<std::byte, Free> allocate(std::size_t bytes) {
+    void* p = nullptr;
+    cuda::check(cudaMalloc(&p, bytes), "cudaMalloc");
+    return std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(p));
+  }
+
+  void forget_faults() const {
+    cuda::check(cudaMemsetAsync(faults(), 0xff, sizeof(no_row), stream()), "cudaMemsetAsync");
+  }
+
+  void prepare_blas() const {
+    cuda::check(cublasSetStream(blas(), stream()), "cublasSetStream");
+    cuda::check(cublasSetWorkspace(blas(), workspace_.get(), options_.blas_workspace), "cublasSetWorkspace");
+    // Sums of bfloat16 products stay in float until their one rounding, also where a sum is split over blocks.
+    const auto mode = static_cast<cublasMath_t>(static_cast<int>(CUBLAS_DEFAULT_MATH) |
+                                                static_cast<int>(CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
+    cuda::check(cublasSetMathMode(blas(), mode), "cublasSetMathMode");
+  }
+
+  CudaOptions options_;
+  int multiprocessors_ = 0;
+  std::unique_ptr<cuda::Stream> stream_;
+  std::unique_ptr<std::byte, Free> workspace_;
+  std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, DestroyBlas> blas_;
+};
+
+template <>
+inline constexpr bool is_device<Cuda> = true;
+
+}  // namespace k3spec

@@ -1,0 +1,113 @@
+#pragma once
+/// \file
+/// The embedding of ops/embedding.hpp on a card; ids are device memory. An id outside the table leaves NaN in its row
+/// and is reported by Cuda::synchronize.
+/// Backward gives the bits of Cpu without atomics: of all rows with the same id, the first one's warp adds up all, in
+/// ascending order. Each warp looks through all ids: rows² / 32 reads a tile of columns, small beside what an embedding
+/// is followed by.
+/// defines: embedding_forward, embedding_backward
+
+#include <limits>
+#include <optional>
+
+#include <k3spec/backend/cuda/lanes.hpp>
+#include <k3spec/backend/cuda/memory.hpp>
+#include <k3spec/backend/cuda/operands.hpp>
+
+namespace k3spec {
+
+namespace cuda {
+
+template <int V, class T, class Y>
+__global__ void __launch_bounds__(256) gather_rows(Vector<const index_t> ids, Matrix<const T> table, Matrix<Y> y,
+                                                   unsigned aligned, unsigned long long* faults) {
+  using S = accumulate_t<T>;
+  for_lanes<V>(y.extent(0), y.extent(1), [&](index_t row, index_t column, int n) {
+    S lanes[V];
+    const index_t id = ids(row);
+    if (id >= 0 && id < table.extent(0)) {
+      load_lanes<V>(table.row(id) + column, n, (aligned & 1U) != 0, lanes);
+    } else {
+      for (S& lane : lanes) lane = std::numeric_limits<S>::quiet_NaN();
+      if (column == 0) atomicMin(faults, static_cast<unsigned long long>(row));
+    }
+    store_lanes<V>(lanes, y.row(row) + column, n, (aligned & 2U) != 0);
+  });
+}
+
+/// The lanes of a warp whose id is `id`, of ids [begin, begin + 32).
+__device__ inline unsigned rows_with(const Vector<const index_t>& ids, index_t begin, index_t id) {
+  const index_t row = begin + threadIdx.x;
+  return __ballot_sync(~0U, row < ids.extent(0) && ids(row) == id);
+}
+
+/// True if an earlier row has row's id.
+__device__ inline bool comes_earlier(const Vector<const index_t>& ids, index_t row) {
+  for (index_t begin = 0; begin < row; begin += warp) {
+    const unsigned found = rows_with(ids, begin, ids(row));
+    const index_t before = row - begin;
+    if ((before >= warp ? found : found & ((1U << before) - 1U)) != 0) return true;
+  }
+  return false;
+}
+
+/// A warp for each (row, tile of 32·V columns); blockIdx.y is the tile.
+template <int V, class S, class DY>
+__global__ void __launch_bounds__(256) scatter_add_rows(Vector<const index_t> ids, index_t pad, Matrix<const DY> d_y,
+                                                        Matrix<S> d_table, unsigned aligned) {
+  const index_t column = (index_t{blockIdx.y} * warp + threadIdx.x) * V, columns = d_table.extent(1);
+  const int n = static_cast<int>(columns - column < V ? (columns > column ? columns - column : 0) : V);
+  const index_t first = index_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  for (index_t row = first; row < ids.extent(0); row += index_t{gridDim.x} * blockDim.y) {
+    const index_t id = ids(row);
+    if (id == pad || id < 0 || id >= d_table.extent(0) || comes_earlier(ids, row)) continue;
+    S* to = d_table.row(id) + column;
+    S sum[V], d[V];
+    load_lanes<V>(to, n, (aligned & 2U) != 0, sum);
+    for (index_t begin = row / warp * warp; begin < ids.extent(0); begin += warp) {
+      for (unsigned left = rows_with(ids, begin, id); left != 0; left &= left - 1) {
+        const index_t r = begin + __ffs(static_cast<int>(left)) - 1;
+        load_lanes<V>(d_y.row(r) + column, n, (aligned & 1U) != 0, d);
+        for (int j = 0; j < V; ++j) sum[j] = sum[j] + d[j];
+      }
+    }
+    store_lanes<V>(sum, to, n, (aligned & 2U) != 0);
+  }
+}
+
+}  // namespace cuda
+
+/// y[r] = table[ids[r]]; the same contract as Cpu's, but a bad id is found by Cuda::synchronize.
+template <class T, AnyView Y>
+void embedding_forward(const Cuda& cuda, Vector<const index_t> ids, Matrix<const T> table, const Y& y) {
+  constexpr int V = cuda::lanes_per_thread<T, typename Y::value_type>;
+  const auto to = as_matrix(y);
+  expr::check_shape("embedding", 0, to.extent(0), to.extent(1), ids.extent(0), table.extent(1));
+  cuda.require_device_memory(ids.data(), "embedding: ids");
+  cuda.require_device_memory(table.data(), "embedding: table");
+  cuda.require_device_memory(to.data(), "embedding: y");
+  if (to.size() == 0) return;
+  cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V),
+               cuda::gather_rows<V, T, typename Y::element_type>, ids, table, to,
+               cuda::aligned_bits(std::tuple(table, to)), cuda.faults());
+}
+
+/// d_table[ids[r]] += d_y[r], rows in ascending order; the padding id's row gets none.
+template <class S, AnyView DY>
+void embedding_backward(const Cuda& cuda, Vector<const index_t> ids, std::optional<index_t> pad_token_id, const DY& d_y,
+                        Matrix<S> d_table) {
+  using T = typename DY::value_type;
+  constexpr int V = cuda::lanes_per_thread<T, S>;
+  const Matrix<const T> from = as_matrix(d_y);
+  expr::check_shape("embedding gradient", 0, from.extent(0), from.extent(1), ids.extent(0), d_table.extent(1));
+  cuda.require_device_memory(ids.data(), "embedding: ids");
+  cuda.require_device_memory(from.data(), "embedding: d_y");
+  cuda.require_device_memory(d_table.data(), "embedding: d_table");
+  if (from.size() == 0) return;
+  const index_t tile = index_t{cuda::warp} * V;
+  const dim3 grid(cuda::blocks_for(cuda, from.extent(0), 8), static_cast<unsigned>((from.extent(1) + tile - 1) / tile));
+  cuda::launch(cuda, {grid, dim3(cuda::warp, 8)}, cuda::scatter_add_rows<V, S, T>, ids, pad_token_id.value_or(-1), from,
+               d_table, cuda::aligned_bits(std::tuple(from, d_table)));
+}
+
+}  // namespace k3spec

@@ -1,0 +1,116 @@
+#pragma once
+/// \file
+/// Device memory and the way between it and the host.
+/// defines: CudaBuffer, CudaArena, upload, download
+
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <k3spec/backend/cuda/device.hpp>
+#include <k3spec/core/memory.hpp>
+
+namespace k3spec {
+
+/// A fixed number of trivially copyable elements in device memory, owned, zero when made (in the stream's order).
+/// Move-only. Allocating and freeing wait for the device: not for the inside of a step.
+template <class T>
+class CudaBuffer {
+  static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are bytes to it: trivially copyable");
+
+ public:
+  CudaBuffer() = default;
+  /// `cuda` must outlive the buffer.
+  /// \throws Error when `count` elements cannot be addressed, CudaError when they cannot be allocated
+  CudaBuffer(const Cuda& cuda, index_t count) : cuda_(&cuda), data_(allocate(count)), size_(count) { zero(); }
+  CudaBuffer(CudaBuffer&& other) noexcept
+      : cuda_(other.cuda_), data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  CudaBuffer& operator=(CudaBuffer&& other) noexcept {
+    cuda_ = other.cuda_;
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  index_t size() const { return size_; }
+  /// \throws CudaError
+  void zero() { set_bytes(0, 0); }
+  /// Bytes from `first` on.
+  /// \throws CudaError
+  void fill(std::byte value, index_t first = 0) requires std::same_as<T, std::byte> {
+    set_bytes(std::to_integer<int>(value), first);
+  }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { cudaFree(p); }
+  };
+
+  static T* allocate(index_t count) {
+    const auto limit = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
+    if (count < 0 || count > limit) {
+      throw Error("CUDA buffer: elements", std::to_string(count), "0 to " + std::to_string(limit));
+    }
+    if (count == 0) return nullptr;
+    void* p = nullptr;
+    cuda::check(cudaMalloc(&p, static_cast<std::size_t>(count) * sizeof(T)), "cudaMalloc");
+    return static_cast<T*>(p);
+  }
+
+  void set_bytes(int value, index_t first) {
+    const auto count = static_cast<std::size_t>(size_ - first) * sizeof(T);
+    if (count == 0) return;
+    cuda::check(cudaMemsetAsync(data() + first, value, count, cuda_->stream()), "cudaMemsetAsync");
+  }
+
+  const Cuda* cuda_ = nullptr;
+  std::unique_ptr<T[], Free> data_;
+  index_t size_ = 0;
+};
+
+/// Planned device memory.
+using CudaArena = BasicArena<CudaBuffer<std::byte>>;
+
+template <>
+struct Memory<Cuda> {
+  template <class T>
+  using Buffer = CudaBuffer<T>;
+  using Arena = CudaArena;
+};
+
+namespace cuda {
+template <class T>
+void copy(const Cuda& cuda, const T* from, T* to, index_t count, cudaMemcpyKind kind) {
+  if (count == 0) return;
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+  check(cudaMemcpyAsync(to, from, bytes, kind, cuda.stream()), "cudaMemcpyAsync");
+}
+}  // namespace cuda
+
+/// Copies from the host to the device; done on return.
+/// \throws Error when the sizes differ
+template <class T>
+void upload(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
+  detail::require_same_size("upload", from.extent(0), to.extent(0));
+  cuda.require_device_memory(to.data(), "upload: destination");
+  cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyHostToDevice);
+  cuda.synchronize();
+}
+
+/// Copies from the device to the host; done on return, as is all that was asked of the device before.
+/// \throws Error when the sizes differ
+template <class T>
+void download(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
+  detail::require_same_size("download", from.extent(0), to.extent(0));
+  cuda.require_device_memory(from.data(), "download: source");
+  cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyDeviceToHost);
+  cuda.synchronize();
+}
+
+}  // namespace k3spec

@@ -1,0 +1,137 @@
+#pragma once
+/// \file
+/// The operands of an expression on their way into a kernel: by value, as views, with one bit each that says whether
+/// 16-byte accesses are allowed.
+/// defines: cuda::Read, cuda::ReadBy, cuda::load_operands, cuda::as_operands, cuda::aligned_bits, cuda::all_packed,
+///          cuda::flattened, cuda::require_device_memory, cuda::element_shape, cuda::for_lanes
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <k3spec/backend/cuda/lanes.hpp>
+#include <k3spec/backend/cuda/launch.hpp>
+#include <k3spec/expr/check.hpp>
+
+namespace k3spec::cuda {
+
+/// Where operand I's lanes come from.
+enum class Read { nowhere, element, column, row, first_column };
+
+/// How formulas E… read their operands. (An operand read in two ways has one row or one column, and both ways the same
+/// elements.)
+template <class... E>
+struct ReadBy {
+  template <int I>
+  static constexpr Read how() {
+    if constexpr ((expr::reads<I, expr::Reads::element, E> || ...)) return Read::element;
+    if constexpr ((expr::reads<I, expr::Reads::column, E> || ...)) return Read::column;
+    if constexpr ((expr::reads<I, expr::Reads::row, E> || ...)) return Read::row;
+    return Read::nowhere;
+  }
+};
+
+template <Read How, int V, class S, class T>
+__device__ inline void load_operand(const Matrix<const T>& x, bool aligned, index_t row, index_t column, int count,
+                                    S (&to)[V]) {
+  if constexpr (How == Read::element) {
+    load_lanes<V>(x.row(row) + column, count, aligned, to);
+  } else if constexpr (How == Read::column) {
+    load_lanes<V>(x.data() + column, count, aligned, to);
+  } else {
+    const S value = How == Read::nowhere ? S(0) : static_cast<S>(x.data()[row]);
+    for (int j = 0; j < V; ++j) to[j] = How == Read::row || column + j == 0 ? value : S(0);
+  }
+}
+
+/// Lanes [row, column … column + count) of all operands. \tparam Reading  says how each is read (ReadBy)
+template <class Reading, int V, class S, std::size_t N, class... X>
+__device__ inline void load_operands(const std::tuple<X...>& x, unsigned aligned, index_t row, index_t column,
+                                     int count, S (&to)[N][V]) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (load_operand<Reading::template how<static_cast<int>(I)>(), V>(std::get<I>(x), (aligned >> I & 1U) != 0, row,
+                                                                   column, count, to[I]),
+     ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
+/// True if a [rows, columns] loop over packed matrices may be one over rows · columns elements.
+template <class Reading, class... X>
+constexpr bool reads_elements_only(const std::tuple<X...>*) {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return ((Reading::template how<static_cast<int>(I)>() == Read::element ||
+             Reading::template how<static_cast<int>(I)>() == Read::nowhere) &&
+            ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
+/// Views of operands as kernels take them.
+template <class... X>
+auto as_operands(const X&... x) {
+  return std::tuple(Matrix<const typename X::value_type>(as_matrix(x))...);
+}
+
+/// Bit I is set if all rows of matrix I begin at 16-byte addresses.
+template <class... T>
+unsigned aligned_bits(const std::tuple<Matrix<T>...>& matrices) {
+  static_assert(sizeof...(T) <= 32);
+  unsigned bits = 0;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((bits |= is_aligned(std::get<I>(matrices)) ? 1U << I : 0U), ...);
+  }
+  (std::index_sequence_for<T...>{});
+  return bits;
+}
+
+template <class... T>
+bool all_packed(const std::tuple<Matrix<T>...>& matrices, index_t rows) {
+  return std::apply([=](const auto&... m) { return ((m.extent(0) == rows && m.is_packed()) && ...); }, matrices);
+}
+
+/// Packed matrices as one row each.
+template <class... T>
+std::tuple<Matrix<T>...> flattened(const std::tuple<Matrix<T>...>& matrices) {
+  const auto flat = [](const auto& m) {
+    return std::remove_cvref_t<decltype(m)>(m.data(), Extents<dyn, dyn>(1, m.size()), m.size());
+  };
+  return std::apply([&](const auto&... m) { return std::tuple(flat(m)...); }, matrices);
+}
+
+/// \throws Error naming the first matrix that is host memory
+template <class... T>
+void require_device_memory(const Cuda& cuda, const char* what, const std::tuple<Matrix<T>...>& matrices) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    [[maybe_unused]] const auto check = [&](std::size_t i, const void* p) {
+      cuda.require_device_memory(p, std::string("expression: ") + what + " " + std::to_string(i));
+    };
+    (check(I, std::get<I>(matrices).data()), ...);
+  }
+  (std::index_sequence_for<T...>{});
+}
+
+/// Threads for a [rows, columns] loop in which each thread takes V neighbouring columns.
+inline LaunchShape element_shape(const Cuda& cuda, index_t rows, index_t columns, int lanes) {
+  const index_t packs = (columns + lanes - 1) / lanes;
+  const auto wide = static_cast<unsigned>(std::bit_ceil(static_cast<std::uint64_t>(std::min<index_t>(packs, 256))));
+  const unsigned high = 256 / wide, across = blocks_for(cuda, packs, wide);
+  const unsigned enough = std::max(1U, blocks_for(cuda, rows * packs, 1) / across);
+  return {dim3(across, std::min(enough, blocks_for(cuda, rows, high))), dim3(wide, high)};
+}
+
+/// Calls f(row, column, count) for this thread's share of such a loop.
+template <int V, class F>
+__device__ inline void for_lanes(index_t rows, index_t columns, F&& f) {
+  const index_t first_row = index_t{blockIdx.y} * blockDim.y + threadIdx.y;
+  const index_t first = (index_t{blockIdx.x} * blockDim.x + threadIdx.x) * V;
+  for (index_t row = first_row; row < rows; row += index_t{gridDim.y} * blockDim.y) {
+    for (index_t column = first; column < columns; column += index_t{gridDim.x} * blockDim.x * V) {
+      f(row, column, static_cast<int>(columns - column < V ? columns - column : V));
+    }
+  }
+}
+
+}  // namespace k3spec::cuda

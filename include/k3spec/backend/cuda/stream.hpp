@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// Streams and events that end with their owner.
+/// defines: cuda::Stream, cuda::Event
+
+#include <memory>
+#include <type_traits>
+
+#include <k3spec/backend/cuda/error.hpp>
+
+namespace k3spec::cuda {
+
+/// A queue of work of its own, which does not wait for the default stream.
+class Stream {
+ public:
+  /// On the current device. \throws CudaError
+  Stream() {
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    handle_.reset(stream);
+  }
+  cudaStream_t get() const { return handle_.get(); }
+  /// Returns when all work queued so far is done. \throws CudaError, also one of a kernel
+  void synchronize() const { check(cudaStreamSynchronize(get()), "cudaStreamSynchronize"); }
+
+ private:
+  struct Destroy {
+    void operator()(cudaStream_t s) const { cudaStreamDestroy(s); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destroy> handle_;
+};
+
+/// A point in a stream's work.
+class Event {
+ public:
+  /// On the current device. \throws CudaError
+  Event() {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreate(&event), "cudaEventCreate");
+    handle_.reset(event);
+  }
+  /// This point: after all work queued on `stream` so far. \throws CudaError
+  void record(cudaStream_t stream) const { check(cudaEventRecord(handle_.get(), stream), "cudaEventRecord"); }
+  /// Work queued on `stream` from now on waits for this point. \throws CudaError
+  void hold_back(cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, handle_.get(), 0), "cudaStreamWaitEvent");
+  }
+  /// Returns when this point is reached. \throws CudaError
+  void synchronize() const { check(cudaEventSynchronize(handle_.get()), "cudaEventSynchronize"); }
+  /// Milliseconds from `earlier` to this point, both reached. \throws CudaError
+  double since(const Event& earlier) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, earlier.handle_.get(), handle_.get()), "cudaEventElapsedTime");
+    return static_cast<double>(ms);
+  }
+
+ private:
+  struct Destroy {
+    void operator()(cudaEvent_t e) const { cudaEventDestroy(e); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> handle_;
+};
+
+}  // namespace k3spec::cuda

@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// How tests get a card, or what stands in for one.
+/// defines: test::TestDevice<Cuda>, test::stands_in
+
+#include <tests/support/mirror.hpp>
+#include <k3spec/cuda.hpp>
+
+#if __has_include(<cuda_host.h>)
+#include <cuda_host.h>
+#endif
+
+namespace k3spec::test {
+
+#if __has_include(<cuda_host.h>)
+inline constexpr bool stands_in = true;
+inline long device_allocations() { return static_cast<long>(cuda_host::allocations()); }
+#else
+/// A card does not tell.
+inline constexpr bool stands_in = false;
+inline long device_allocations() { return 0; }
+#endif
+
+/// Panels small enough that products of a few rows need several.
+inline constexpr CudaOptions small_workspaces{.blas_workspace = 4096, .panel_workspace = 6000};
+
+template <>
+struct TestDevice<Cuda> {
+  static const Cuda& get(int) {
+    static const Cuda cuda(small_workspaces);
+    return cuda;
+  }
+  static long allocations() { return device_allocations(); }
+};
+
+}  // namespace k3spec::test

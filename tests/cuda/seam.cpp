@@ -1,0 +1,97 @@
+// Streams, events, memory and errors.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include <tests/cuda/device.hpp>
+
+using namespace k3spec;
+
+namespace {
+
+__global__ void add_one(float* x, index_t n) {
+  const index_t i = index_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += 1;
+}
+
+}  // namespace
+
+TEST_CASE("a failed call says file, line, the call and CUDA's own words") {
+  const Cuda& cuda = test::device<Cuda>();
+  test::Mirror<float, Cuda> x(std::vector<float>(3));
+  std::string message;
+  try {
+    cuda::launch(cuda, {dim3(0), dim3(32)}, add_one, x.vector().data(), index_t{3});
+  } catch (const CudaError& e) {
+    message = e.what();
+  }
+  CHECK(message.find("launch.hpp:") != std::string::npos);
+  CHECK(message.find("cudaLaunchKernelEx") != std::string::npos);
+  CHECK(message.find("cudaErrorInvalidConfiguration (") != std::string::npos);
+  CHECK_THROWS_WITH_AS(cuda::check(CUBLAS_STATUS_INVALID_VALUE, "cublasDid"), doctest::Contains("seam.cpp:"),
+                       CudaError);
+  CHECK_THROWS_WITH_AS(cuda::check(CUBLAS_STATUS_INVALID_VALUE, "cublasDid"),
+                       doctest::Contains("cublasDid: found CUBLAS_STATUS_INVALID_VALUE ("), CudaError);
+  // The refused launch leaves no error behind.
+  CHECK_NOTHROW(cuda.synchronize());
+}
+
+TEST_CASE("no such device: a sentence") {
+  CHECK_THROWS_WITH_AS(Cuda({.ordinal = 99}), doctest::Contains("wanted device 99"), Error);
+  CHECK_THROWS_WITH_AS(Cuda({.ordinal = -1}), doctest::Contains("wanted device -1"), Error);
+}
+
+TEST_CASE("buffers are zero when made, move, and know their limits") {
+  const Cuda& cuda = test::device<Cuda>();
+  CudaBuffer<double> a(cuda, 33);
+  std::vector<double> host(33, 1.0);
+  download<double>(cuda, Vector<double>(a.data(), 33), Vector<double>(host.data(), 33));
+  CHECK(host == std::vector<double>(33, 0.0));
+  CudaBuffer<double> b = std::move(a);
+  CHECK(b.size() == 33);
+  a = std::move(b);
+  CHECK(a.size() == 33);
+  CHECK(CudaBuffer<float>(cuda, 0).data() == nullptr);
+  CHECK_THROWS_WITH_AS(CudaBuffer<double>(cuda, -1), doctest::Contains("CUDA buffer: elements: found -1"), Error);
+  CHECK_THROWS_AS(CudaBuffer<double>(cuda, std::numeric_limits<index_t>::max()), Error);
+  CHECK_THROWS_WITH_AS(CudaBuffer<double>(cuda, index_t{1} << 58), doctest::Contains("cudaMalloc"), CudaError);
+  CHECK_THROWS_WITH_AS(upload<double>(cuda, Vector<double>(host.data(), 33), Vector<double>(a.data(), 32)),
+                       "upload: found 32 elements, wanted 33", Error);
+  CHECK_THROWS_WITH_AS(upload<double>(cuda, Vector<double>(host.data(), 33), Vector<double>(host.data(), 33)),
+                       "upload: destination: found host memory, wanted device memory", Error);
+}
+
+TEST_CASE("an arena plans device memory as Cpu's does, and its poison is NaN") {
+  const Cuda& cuda = test::device<Cuda>();
+  const auto take = [](auto& a) {
+    Rows<float, 7> x, y;
+    take_rows(a, 5, x), take_rows(a, 3, y);
+    return std::pair(x, y);
+  };
+  CudaArena arena(cuda, plan_bytes(take));
+  arena.poison();
+  const auto [x, y] = take(arena);
+  CHECK(arena.used() == arena.capacity());
+  CHECK(reinterpret_cast<std::uintptr_t>(y.data()) % 64 == 0);
+  std::vector<float> host(21);
+  download<float>(cuda, Vector<float>(y.data(), 21), Vector<float>(host.data(), 21));
+  for (const float v : host) CHECK(v != v);
+  CHECK_THROWS_WITH_AS(arena.take<float>(1), doctest::Contains("arena: bytes left: found 0"), Error);
+}
+
+TEST_CASE("an event orders two streams") {
+  const Cuda a(test::small_workspaces), b(test::small_workspaces);
+  CudaBuffer<float> x(a, 1000);
+  const Vector<float> v(x.data(), 1000);
+  const cuda::Event zeroed, added;
+  zeroed.record(a.stream());
+  cuda::launch(a, {dim3(8), dim3(128)}, add_one, x.data(), index_t{1000});
+  added.record(a.stream());
+  added.hold_back(b.stream());
+  evaluate(b, expr::arg<0> * 3.0, v, v);
+  std::vector<float> host(1000);
+  download<float>(b, v, Vector<float>(host.data(), 1000));
+  CHECK(host == std::vector<float>(1000, 3.0f));
+  added.synchronize();
+  CHECK(added.since(zeroed) >= 0);
+}
