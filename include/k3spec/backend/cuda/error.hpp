@@ -3,7 +3,6 @@
 /// Errors of the CUDA runtime and of cuBLAS as exceptions that say where.
 /// defines: CudaError, cuda::check
 
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -24,27 +23,27 @@ class CudaError : public Error {
 namespace cuda {
 
 namespace detail {
-inline std::string place(std::string_view call, const std::source_location& at) {
-  return std::string(at.file_name()) + ":" + std::to_string(at.line()) + ": " + std::string(call);
+inline std::string place(std::string_view call, const char* file, int line) {
+  return std::string(file) + ":" + std::to_string(line) + ": " + std::string(call);
 }
 inline std::string both(const char* name, const char* sentence) { return std::string(name) + " (" + sentence + ")"; }
 }  // namespace detail
 
-/// \param call  what was called, e.g. "cudaMalloc"
+/// \param call  what was called, e.g. "cudaMalloc"; the place is the caller's (clang++ 14 has no std::source_location)
 /// \throws CudaError unless the call succeeded
-inline void check(cudaError_t status, std::string_view call,
-                  const std::source_location& at = std::source_location::current()) {
+inline void check(cudaError_t status, std::string_view call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (status == cudaSuccess) return;
-  throw CudaError(detail::place(call, at), detail::both(cudaGetErrorName(status), cudaGetErrorString(status)),
+  throw CudaError(detail::place(call, file, line), detail::both(cudaGetErrorName(status), cudaGetErrorString(status)),
                   "cudaSuccess");
 }
 
 /// \throws CudaError unless the call succeeded
-inline void check(cublasStatus_t status, std::string_view call,
-                  const std::source_location& at = std::source_location::current()) {
+inline void check(cublasStatus_t status, std::string_view call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw CudaError(detail::place(call, at), detail::both(cublasGetStatusName(status), cublasGetStatusString(status)),
-                  "CUBLAS_STATUS_SUCCESS");
+  throw CudaError(detail::place(call, file, line),
+                  detail::both(cublasGetStatusName(status), cublasGetStatusString(status)), "CUBLAS_STATUS_SUCCESS");
 }
 
 }  // namespace cuda

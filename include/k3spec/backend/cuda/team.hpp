@@ -54,7 +54,7 @@ struct Team {
   __device__ static S combine(S (&chain)[chains_per_thread]) {
     for (int half = chains_per_thread / 2; half >= V; half /= 2) take_in<O>(chain, half);
     if constexpr (Warps > 1) across_warps<O>(chain);
-    for (int apart = warp / 2; apart > 0; apart /= 2) {
+    for (unsigned apart = warp / 2; apart > 0; apart /= 2) {
       for (int j = 0; j < V; ++j) chain[j] = O::combine(chain[j], __shfl_down_sync(~0U, chain[j], apart));
     }
     for (int half = V / 2; half > 0; half /= 2) take_in<O>(chain, half);
