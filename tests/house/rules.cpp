@@ -70,6 +70,34 @@ TEST_CASE("the headers keep the house's rules") {
 
 TEST_CASE("a tree that keeps the rules has no violations") { CHECK(Tree().violations().empty()); }
 
+TEST_CASE("a folder's README.md may lie beside its headers; other files are found") {
+  const Tree tree;
+  tree.put("backend/cuda/README.md", "# Page\n");
+  CHECK(tree.violations().empty());
+  tree.put("backend/cuda/notes.md", "# Page\n");
+  const auto found = tree.violations();
+  CHECK(std::count(found.begin(), found.end(), "backend/cuda/notes.md: is no .hpp") == 1);
+}
+
+TEST_CASE("the examples of the page on CUDA are code that is tested") {
+  const path root = K3SPEC_SOURCE_DIR;
+  const auto text = [&](const char* file) { return house::read(root / file).text; };
+  const std::string tested = text("tests/cuda/added_kernel.cpp");
+  const auto examples = house::examples(text("include/k3spec/backend/cuda/README.md"));
+  CHECK(examples.size() == 2);
+  for (const std::string& example : examples) {
+    CAPTURE(example);
+    CHECK(!example.empty());
+    CHECK(tested.find(example) != std::string::npos);
+  }
+}
+
+TEST_CASE("examples are cut out of a page") {
+  CHECK(house::examples("a\n```cpp\nint x;\n\nint y;\n```\nb\n```sh\nls\n```\n```cpp\nint z;\n```\n") ==
+        std::vector<std::string>{"int x;\n\nint y;", "int z;"});
+  CHECK(house::examples("no code").empty());
+}
+
 TEST_CASE("planted back arrows are found") {
   CHECK(broken_by("core/a.hpp", {"<k3spec/ops/b.hpp>"}) == "core/a.hpp: back arrow to ops/b.hpp");
   CHECK(broken_by("drafts/c.hpp", {"<k3spec/target/d.hpp>"}) == "drafts/c.hpp: back arrow to target/d.hpp");

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The rules of the house that can be read off the text of the headers.
-/// defines: house::violations
+/// defines: house::violations, house::examples
 
 #include <algorithm>
 #include <filesystem>
@@ -99,13 +99,28 @@ inline Header read(const fs::path& file) {
   return header;
 }
 
+/// The page of a folder may lie beside its headers.
+inline bool is_page(const fs::path& file) { return file.filename() == "README.md"; }
+
 /// All headers below `root` (the folder k3spec), by path below it.
 inline std::map<std::string, Header> read_all(const fs::path& root) {
   std::map<std::string, Header> headers;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file()) headers[fs::relative(entry, root).generic_string()] = read(entry);
+    if (!entry.is_regular_file() || is_page(entry.path())) continue;
+    headers[fs::relative(entry, root).generic_string()] = read(entry);
   }
   return headers;
+}
+
+/// The C++ examples in a page's text.
+inline std::vector<std::string> examples(const std::string& page) {
+  const std::string begin = "\n```cpp\n", end = "\n```\n";
+  std::vector<std::string> found;
+  for (auto at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {
+    at += begin.size();
+    found.push_back(page.substr(at, page.find(end, at) - at));
+  }
+  return found;
 }
 
 inline bool at_home(const std::string& path, const Library& library) {
