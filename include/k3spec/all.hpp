@@ -49,9 +49,11 @@
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/packet_lanes.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/reduce_row.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/backend/cuda_driver.hpp>
 #include <k3spec/backend/product.hpp>
 

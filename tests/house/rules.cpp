@@ -14,14 +14,14 @@ class Tree {
   Tree() : root_(house::fs::temp_directory_path() / ("k3spec_house_" + std::to_string(::getpid()))) {
     write("all.hpp",
           {"<k3spec/core/a.hpp>", "<k3spec/core/format.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>",
-           "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+           "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet_eigen.hpp>"});
     write("cuda.hpp", {"<k3spec/all.hpp>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"});
     write("core/a.hpp", {"<vector>"});
     write("core/format.hpp", {"<fmt/format.h>"});
     write("backend/cuda/launch.hpp", {"<cuda_runtime.h>", "<cublas_v2.h>", "<k3spec/core/a.hpp>"});
     write("comm/nccl.hpp", {"<nccl.h>", "<k3spec/backend/cuda/launch.hpp>"});
-    write("backend/cpu/packet.hpp", {"<Eigen/Core>", "<k3spec/core/a.hpp>"});
-    write("ops/b.hpp", {"<k3spec/core/a.hpp>", "<k3spec/backend/cpu/packet.hpp>"});
+    write("backend/cpu/packet_eigen.hpp", {"<Eigen/Core>", "<k3spec/core/a.hpp>"});
+    write("ops/b.hpp", {"<k3spec/core/a.hpp>", "<k3spec/backend/cpu/packet_eigen.hpp>"});
     write("drafts/c.hpp", {"<k3spec/ops/b.hpp>"});
     write("target/d.hpp", {"<k3spec/ops/b.hpp>", "<k3spec/io/e.hpp>"});
     write("io/e.hpp", {"<k3spec/core/a.hpp>"});
@@ -102,14 +102,14 @@ TEST_CASE("planted back arrows are found") {
   CHECK(broken_by("core/a.hpp", {"<k3spec/ops/b.hpp>"}) == "core/a.hpp: back arrow to ops/b.hpp");
   CHECK(broken_by("drafts/c.hpp", {"<k3spec/target/d.hpp>"}) == "drafts/c.hpp: back arrow to target/d.hpp");
   CHECK(broken_by("target/d.hpp", {"<k3spec/train/f.hpp>"}) == "target/d.hpp: back arrow to train/f.hpp");
-  CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet.hpp>"}) == "io/e.hpp: back arrow to backend/cpu/packet.hpp");
+  CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet_eigen.hpp>"}) == "io/e.hpp: back arrow to backend/cpu/packet_eigen.hpp");
   CHECK(broken_by("ops/b.hpp", {"<k3spec/io/e.hpp>"}) == "ops/b.hpp: back arrow to io/e.hpp");
   CHECK(broken_by("core/a.hpp", {"<k3spec/all.hpp>"}) == "core/a.hpp: back arrow to all.hpp");
 }
 
 TEST_CASE("other planted faults are found") {
   CHECK(broken_by("ops/b.hpp", {"<Eigen/Core>"}) ==
-        "ops/b.hpp: includes <Eigen/Core>, which only backend/cpu/packet.hpp may");
+        "ops/b.hpp: includes <Eigen/Core>, which only backend/cpu/packet_eigen.hpp may");
   CHECK(broken_by("ops/b.hpp", {"<fmt/core.h>"}) == "ops/b.hpp: includes <fmt/core.h>, which only core/format.hpp may");
   CHECK(broken_by("ops/b.hpp", {"\"a.hpp\""}) == "ops/b.hpp: includes \"a.hpp\", wanted <k3spec/...>");
   CHECK(broken_by("ops/b.hpp", {"<k3spec/core/x.hpp>"}) == "ops/b.hpp: includes core/x.hpp, which does not exist");

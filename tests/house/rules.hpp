@@ -42,7 +42,7 @@ struct Library {
   std::vector<std::string> homes;
 };
 inline const std::vector<Library> libraries = {
-    {{"<Eigen/", "<unsupported/Eigen/"}, {"backend/cpu/packet.hpp"}},
+    {{"<Eigen/", "<unsupported/Eigen/"}, {"backend/cpu/packet_eigen.hpp"}},
     {{"<fmt/"}, {"core/format.hpp"}},
     {{"<cuda", "<cublas", "<cooperative_groups", "<nccl", "<nvtx"}, {"backend/cuda/", "comm/nccl.hpp"}},
 };

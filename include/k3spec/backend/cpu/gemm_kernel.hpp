@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/extents.hpp>
 

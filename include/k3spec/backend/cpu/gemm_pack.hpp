@@ -11,6 +11,7 @@
 
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/core/buffer.hpp>
 
 namespace k3spec::detail {

@@ -21,17 +21,17 @@ struct RowEnv {
   index_t row_index, column_index, count;
 
   template <int I, expr::Reads What>
-  Packet<S> load() const {
+  K3SPEC_HOST_DEVICE Packet<S> load() const {
     const auto& operand = std::get<I>(operands);
     if constexpr (What == expr::Reads::element) return lanes(operand.row(row_index) + column_index);
     if constexpr (What == expr::Reads::column) return lanes(operand.data() + column_index);
     if constexpr (What == expr::Reads::row) return Packet<S>(static_cast<S>(operand.data()[row_index]));
   }
-  S reduced(int which) const { return reductions[which]; }
+  K3SPEC_HOST_DEVICE S reduced(int which) const { return reductions[which]; }
 
  private:
   template <class T>
-  Packet<S> lanes(const T* p) const {
+  K3SPEC_HOST_DEVICE Packet<S> lanes(const T* p) const {
     if constexpr (Full) return Packet<S>::load(p);
     return Packet<S>::load_first(p, count);
   }

@@ -1,0 +1,288 @@
+#pragma once
+/// \file
+/// The widest vector register the build has, as a value. The one file that includes Eigen; others include packet.hpp.
+/// Each function here exists for plain float and double too (core/scalar_math.hpp), so that an expression runs on
+/// packets and on scalars.
+/// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
+/// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
+/// min and max are std::min and std::max: with a NaN they return their first argument.
+/// defines: Packet, Mask, fma, exp, log, tanh, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum,
+/// round_to, prefetch, transpose
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+// Where nvcc reads this header by itself, Eigen is host code, too: it would turn its vectors off otherwise.
+#if defined(__CUDACC__) && !defined(EIGEN_NO_CUDA)
+#define EIGEN_NO_CUDA
+#endif
+// g++ 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialised variables.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#include <k3spec/backend/cpu/unroll.hpp>
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/extents.hpp>
+#include <k3spec/core/float_math.hpp>
+#include <k3spec/core/scalar_math.hpp>
+
+// An intrinsic type as a template argument loses attributes that play no part here.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#endif
+
+namespace k3spec {
+
+namespace detail {
+// Eigen's pmadd is fused only where the target has the instruction; elsewhere it would round twice.
+#if defined(EIGEN_VECTORIZE_FMA) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool packet_fma = true;
+#else
+inline constexpr bool packet_fma = false;
+#endif
+namespace vec = Eigen::internal;
+/// Vector registers of the target.
+inline constexpr index_t packet_registers = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS;
+}  // namespace detail
+
+/// `width` numbers of type S (float or double) in one register.
+template <std::floating_point S>
+struct Packet {
+  using Register = typename detail::vec::packet_traits<S>::type;
+  static constexpr index_t width = detail::vec::unpacket_traits<Register>::size;
+  using Lanes = std::array<S, static_cast<std::size_t>(width)>;
+
+  Register r;
+
+  Packet() = default;
+  Packet(S value) : r(detail::vec::pset1<Register>(value)) {}
+  explicit Packet(Register reg) requires(!std::same_as<Register, S>) : r(reg) {}
+  explicit Packet(const Lanes& lanes) : r(detail::vec::ploadu<Register>(lanes.data())) {}
+
+  /// `width` elements, of any alignment.
+  static Packet load(const S* p) { return wrap(detail::vec::ploadu<Register>(p)); }
+  static Packet load(const bfloat16* p) requires std::same_as<S, float> {
+    using Halves = typename detail::vec::packet_traits<Eigen::bfloat16>::type;
+    if constexpr (width > 1 && detail::vec::unpacket_traits<Halves>::size == width) {
+      const auto* halves = reinterpret_cast<const Eigen::bfloat16*>(p);
+      return wrap(detail::vec::pcast<Halves, Register>(detail::vec::ploadu<Halves>(halves)));
+    } else {
+      std::array<std::uint32_t, static_cast<std::size_t>(width)> bits;
+      for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = std::uint32_t{p[i].bits} << 16U;
+      return Packet(std::bit_cast<Lanes>(bits));
+    }
+  }
+
+  /// The first n < width elements, 0 in the other lanes; nothing past them is read.
+  template <class T>
+  static Packet load_first(const T* p, index_t n) {
+    std::array<T, static_cast<std::size_t>(width)> lanes{};
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) lanes[i] = p[i];
+    return load(lanes.data());
+  }
+
+  void store(S* p) const { detail::vec::pstoreu(p, r); }
+  void store(bfloat16* p) const requires std::same_as<S, float> {
+    const auto bits = std::bit_cast<std::array<std::uint32_t, static_cast<std::size_t>(width)>>(rounded().lanes());
+    for (std::size_t i = 0; i < bits.size(); ++i) p[i].bits = static_cast<std::uint16_t>(bits[i] >> 16U);
+  }
+
+  /// Each lane as bfloat16(lane) has it.
+  Packet rounded() const requires std::same_as<S, float> {
+    namespace vec = detail::vec;
+    using Bits = typename vec::unpacket_traits<Register>::integer_packet;
+    const auto bits = [](std::uint32_t value) { return vec::pset1<Bits>(static_cast<std::int32_t>(value)); };
+    const Bits u = vec::preinterpret<Bits>(r);
+    const Bits odd = vec::pand(vec::plogical_shift_right<16>(u), bits(1));
+    const Register number = vec::preinterpret<Register>(vec::padd(u, vec::padd(odd, bits(0x7fff))));
+    const Register quiet = vec::preinterpret<Register>(vec::por(u, bits(0x400000)));
+    const Register upper = vec::preinterpret<Register>(bits(0xffff0000));
+    return wrap(vec::pand(vec::pselect(vec::pcmp_eq(r, r), number, quiet), upper));
+  }
+
+  /// Writes the first n < width elements and nothing past them.
+  template <class T>
+  void store_first(T* p, index_t n) const {
+    std::array<T, static_cast<std::size_t>(width)> lanes;
+    store(lanes.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) p[i] = lanes[i];
+  }
+
+  Lanes lanes() const {
+    Lanes x;
+    store(x.data());
+    return x;
+  }
+
+  static Packet wrap(Register reg) {
+    Packet p;
+    p.r = reg;
+    return p;
+  }
+
+  friend Packet operator+(Packet a, Packet b) { return wrap(detail::vec::padd(a.r, b.r)); }
+  friend Packet operator-(Packet a, Packet b) { return wrap(detail::vec::psub(a.r, b.r)); }
+  friend Packet operator*(Packet a, Packet b) { return wrap(detail::vec::pmul(a.r, b.r)); }
+  friend Packet operator/(Packet a, Packet b) { return wrap(detail::vec::pdiv(a.r, b.r)); }
+  /// Turns the sign of 0 too, which Eigen's pnegate does not.
+  friend Packet operator-(Packet a) { return wrap(detail::vec::pxor(a.r, Packet(S{-0.0}).r)); }
+};
+
+/// The lanes where a comparison holds.
+template <std::floating_point S>
+struct Mask {
+  typename Packet<S>::Register r;
+};
+
+namespace detail {
+/// f on each lane by itself.
+template <class S, class F>
+Packet<S> lanewise(Packet<S> x, F f) {
+  auto lanes = x.lanes();
+  for (S& lane : lanes) lane = f(lane);
+  return Packet<S>(lanes);
+}
+}  // namespace detail
+
+/// a * b + c, rounded once.
+template <std::floating_point S>
+Packet<S> fma(Packet<S> a, Packet<S> b, Packet<S> c) {
+  if constexpr (detail::packet_fma) {
+    return Packet<S>::wrap(detail::vec::pmadd(a.r, b.r, c.r));
+  } else {
+    auto x = a.lanes();
+    const auto y = b.lanes(), z = c.lanes();
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::fma(x[i], y[i], z[i]);
+    return Packet<S>(x);
+  }
+}
+
+/// Exact, unlike Eigen's psqrt; -fno-math-errno makes it one instruction.
+template <std::floating_point S>
+Packet<S> sqrt(Packet<S> x) {
+  return detail::lanewise(x, [](S lane) { return std::sqrt(lane); });
+}
+
+template <std::floating_point S>
+Packet<S> abs(Packet<S> x) {
+  return Packet<S>::wrap(detail::vec::pabs(x.r));
+}
+
+template <std::floating_point S>
+Packet<S> min(Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
+}
+
+template <std::floating_point S>
+Packet<S> max(Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
+}
+
+template <std::floating_point S>
+Mask<S> less(Packet<S> a, Packet<S> b) {
+  return {detail::vec::pcmp_lt(a.r, b.r)};
+}
+
+template <std::floating_point S>
+Mask<S> greater(Packet<S> a, Packet<S> b) {
+  return less(b, a);
+}
+
+template <std::floating_point S>
+Mask<S> equal(Packet<S> a, Packet<S> b) {
+  return {detail::vec::pcmp_eq(a.r, b.r)};
+}
+
+/// a where the mask holds, b elsewhere.
+template <std::floating_point S>
+Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
+  return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
+}
+
+template <std::floating_point S>
+Packet<S> floor(Packet<S> x) {
+  return Packet<S>::wrap(detail::vec::pfloor(x.r));
+}
+
+inline Packet<float> times_power_of_two(Packet<float> x, Packet<float> n) {
+  return Packet<float>::wrap(detail::vec::pldexp(x.r, n.r));
+}
+inline Packet<float> exponent(Packet<float> x) {
+  return detail::lanewise(x, [](float lane) { return float_math::exponent(lane); });
+}
+inline Packet<float> mantissa(Packet<float> x) {
+  return detail::lanewise(x, [](float lane) { return float_math::mantissa(lane); });
+}
+
+/// Those of float are core/float_math.hpp's, those of double the standard library's, lane by lane.
+inline Packet<float> exp(Packet<float> x) { return float_math::exp(x); }
+inline Packet<double> exp(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::exp(lane); });
+}
+inline Packet<float> log(Packet<float> x) { return float_math::log(x); }
+inline Packet<double> log(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::log(lane); });
+}
+inline Packet<float> tanh(Packet<float> x) { return float_math::tanh(x); }
+inline Packet<double> tanh(Packet<double> x) {
+  return detail::lanewise(x, [](double lane) { return std::tanh(lane); });
+}
+
+/// All lanes added, in an order that is the same for every call.
+template <std::floating_point S>
+S sum(Packet<S> x) {
+  return detail::vec::predux(x.r);
+}
+
+/// The largest lane.
+template <std::floating_point S>
+S maximum(Packet<S> x) {
+  return detail::vec::predux_max(x.r);
+}
+
+/// The nearest value that T can store, ties to even.
+template <Element T, std::floating_point S>
+  requires(std::same_as<T, S> || (std::same_as<T, bfloat16> && std::same_as<S, float>))
+Packet<S> round_to(Packet<S> x) {
+  if constexpr (std::same_as<T, S>) {
+    return x;
+  } else {
+    return x.rounded();
+  }
+}
+
+/// Asks for the cache line at p, which need not be readable.
+template <std::floating_point S>
+void prefetch(const S* p) {
+  detail::vec::prefetch(p);
+}
+
+/// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
+template <std::floating_point S>
+void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
+  detail::vec::PacketBlock<typename Packet<S>::Register, static_cast<int>(Packet<S>::width)> block;
+  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { block.packet[i] = rows[i].r; });
+  detail::vec::ptranspose(block);
+  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { rows[i].r = block.packet[i]; });
+}
+
+}  // namespace k3spec
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
