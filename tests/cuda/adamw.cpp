@@ -1,0 +1,69 @@
+// AdamW on Cuda takes Cpu's steps, bit for bit, those that change nothing among them.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include <tests/cuda/device.hpp>
+#include <tests/support/same_bits.hpp>
+#include <tests/train/odd_model.hpp>
+#include <k3spec/train/adamw.hpp>
+
+using namespace k3spec;
+using test::OddModel;
+
+namespace {
+
+template <class V>
+void append(std::vector<double>& to, const V& view) {
+  for (index_t i = 0; i < view.size(); ++i) to.push_back(static_cast<double>(view.data()[i]));
+}
+
+/// All that a step may change (and what is frozen), after each of six steps, of which the third and fourth are skipped.
+template <class T, class D>
+std::vector<double> train() {
+  using S = accumulate_t<T>;
+  const auto& device = test::device<D>();
+  Parameters<OddModel, T> on_host;
+  on_host.initialize(7);
+  Parameters<OddModel, T, D> parameters(device);
+  upload(device, Vector<const T>(on_host.all()), parameters.all());
+  Gradients<OddModel, T> drawn, zero;
+  Gradients<OddModel, T, D> gradients(device);
+  AdamW<OddModel, T, D> optimizer(device, {.weight_decay = 0.25, .max_grad_norm = 3.0}, parameters);
+  std::vector<double> all;
+  const auto fetch = [&](auto weights) {
+    const index_t slots = trainable_slots<OddModel>;
+    Gradients<OddModel, T> copy;
+    download<S>(device, Vector<const S>(weights.matrix.data(), slots), copy.flat());
+    append(all, copy.flat());
+  };
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    draw_gradients(drawn, step);
+    const auto flat = drawn.flat();
+    if (step == 0) std::fill_n(flat.data(), flat.size(), S(0));  // decay alone
+    if (step == 2) flat(flat.size() - 40) = std::numeric_limits<S>::quiet_NaN();
+    if (step == 3) drawn.weights().matrix(122, 44) = -std::numeric_limits<S>::infinity();
+    upload(device, Vector<const S>(flat), gradients.flat());
+    const auto report = optimizer.step(device, 1e-2, parameters, gradients);
+    CHECK(report.skipped == (step == 2 || step == 3));
+    all.push_back(report.grad_norm);
+    download(device, Vector<const T>(parameters.all()), on_host.all());
+    append(all, on_host.all());
+    for (const T v : std::vector<T>(on_host.weights().frozen.data(), on_host.weights().frozen.data() + 31)) {
+      REQUIRE(static_cast<double>(v) == 1);
+    }
+    fetch(optimizer.first_moments());
+    fetch(optimizer.second_moments());
+    if constexpr (AdamW<OddModel, T, D>::has_masters) fetch(optimizer.masters());
+  }
+  CHECK(optimizer.steps() == 4);
+  CHECK(optimizer.skipped() == 2);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("six steps of AdamW, two of them skipped: parameters, moments, masters and norms are Cpu's", T,
+                   float, double, bfloat16) {
+  CHECK(test::same_bits(train<T, Cuda>(), train<T, Cpu>()));
+}
