@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// exp, log and tanh of float by exactly rounded steps, for one lane or a packet of them: the same bits on every
-/// device, in every lane and for every vector width, and within 4 ulp. P brings fma, min, max, floor, abs, less, equal,
+/// device, in every lane and for every vector width, and within 2 ulp. P brings fma, min, max, floor, abs, less, equal,
 /// select, and the three functions on a float's exponent below.
 /// defines: float_math::exp, log, tanh, and for one lane times_power_of_two, exponent, mantissa; exp, log, tanh
 

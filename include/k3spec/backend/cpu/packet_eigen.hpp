@@ -4,7 +4,7 @@
 /// Each function here exists for plain float and double too (core/scalar_math.hpp), so that an expression runs on
 /// packets and on scalars.
 /// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
-/// exp, log and tanh of float are within 4 ulp, of double they are the standard library's.
+/// exp, log and tanh of float are within 2 ulp, of double they are the standard library's.
 /// min and max are std::min and std::max: with a NaN they return their first argument.
 /// defines: Packet, Mask, fma, exp, log, tanh, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum,
 /// round_to, prefetch, transpose
