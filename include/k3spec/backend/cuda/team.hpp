@@ -69,17 +69,19 @@ struct Team {
     }
   }
 
-  /// Halves V chains of each thread until the first warp holds all.
+  /// Halves V chains of each thread until the first warp holds all. Only those that are taken in are written, so that
+  /// nothing still to be read is; from_first's barrier stands before the next row's.
   template <class O, class S>
   __device__ static void across_warps(S (&chain)[chains_per_thread]) {
     __shared__ S shared[threads * V];
     for (int apart = threads / 2; apart >= warp; apart /= 2) {
-      for (int j = 0; j < V; ++j) shared[rank() * V + j] = chain[j];
+      if (rank() >= apart && rank() < 2 * apart) {
+        for (int j = 0; j < V; ++j) shared[rank() * V + j] = chain[j];
+      }
       __syncthreads();
       if (rank() < apart) {
         for (int j = 0; j < V; ++j) chain[j] = O::combine(chain[j], shared[(rank() + apart) * V + j]);
       }
-      __syncthreads();
     }
   }
 
@@ -88,12 +90,11 @@ struct Team {
     if constexpr (Warps == 1) {
       return __shfl_sync(~0U, value, 0);
     } else {
+      // Before it is written again all threads have met in across_warps.
       __shared__ S shared;
       if (rank() == 0) shared = value;
       __syncthreads();
-      const S result = shared;
-      __syncthreads();
-      return result;
+      return shared;
     }
   }
 };
