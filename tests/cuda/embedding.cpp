@@ -61,6 +61,10 @@ TEST_CASE_TEMPLATE("the embedding and its gradient are Cpu's, bit for bit", T, f
     }
   }
   CHECK(run<T, Cuda>(draw_ids(4097, 2), 2, 7, std::nullopt) == run<T, Cpu>(draw_ids(4097, 2), 2, 7, std::nullopt));
+  // A token that first comes past all rows of one wave of blocks.
+  std::vector<index_t> late(2500, 0);
+  late.back() = 1;
+  CHECK(run<T, Cuda>(late, 2, 7, std::nullopt) == run<T, Cpu>(late, 2, 7, std::nullopt));
   CHECK(run<T, Cuda>({}, 2, 7, std::nullopt) == run<T, Cpu>({}, 2, 7, std::nullopt));
 }
 

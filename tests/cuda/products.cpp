@@ -157,6 +157,65 @@ TEST_CASE("a batch on Cuda: matrices one after another, and heads beside each ot
   }
 }
 
+TEST_CASE("rows, columns and inner parts of bigger matrices") {
+  const auto run = [&]<class T, class D>(std::type_identity<T>, std::type_identity<D>, const Case& c) {
+    const bool a_t = c.op_a == Op::transposed, b_t = c.op_b == Op::transposed;
+    Spread<float, D> a(9, 9, 0, 1);
+    Spread<T, D> b(9, 9, 1, 2);
+    Spread<float, D> out(9, 9, 2, 3);
+    const auto part = [](auto& s, index_t rows, index_t columns) { return s.view().rows(2, rows).columns(1, columns); };
+    gemm(test::device<D>(), part(a, a_t ? c.k : c.m, a_t ? c.m : c.k), c.op_a,
+         part(b, b_t ? c.n : c.k, b_t ? c.k : c.n), c.op_b, part(out, c.m, c.n), c.into);
+    return out.values();
+  };
+  const auto check = [&]<class T>(std::type_identity<T> type, const Case& c) {
+    const auto found = run(type, std::type_identity<Cuda>{}, c), wanted = run(type, std::type_identity<Cpu>{}, c);
+    double error = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) error = std::max(error, std::abs(found[i] - wanted[i]));
+    CHECK(error <= tolerance<float>(c.k) * std::sqrt(static_cast<double>(c.k + 1)));
+  };
+  for (const auto& [m, n, k] :
+       {std::array<index_t, 3>{1, 1, 1}, {1, 5, 7}, {5, 1, 7}, {5, 7, 1}, {1, 1, 7}, {7, 6, 5}, {7, 6, 0}}) {
+    for_cases(m, n, k, [&](const Case& c) {
+      check(std::type_identity<float>{}, c);
+      check(std::type_identity<bfloat16>{}, c);
+    });
+  }
+}
+
+TEST_CASE("the distance of a single row to the next means nothing") {
+  const Cuda& device = test::device<Cuda>();
+  test::Mirror<float, Cuda> a(std::vector<float>{1, 2, 3}), b(std::vector<float>{4, 5, 6}), c(std::vector<float>(9));
+  for (const index_t distance : {0, 1, 3, 1000}) {
+    const auto row = [&](auto& m, index_t n) {
+      return Matrix<float>(m.vector().data(), Extents<dyn, dyn>(1, n), distance);
+    };
+    gemm(device, row(a, 3), Op::plain, row(b, 3), Op::transposed, row(c, 1));
+    CHECK(c.get()[0] == 32);
+    gemm(device, row(a, 3), Op::transposed, row(b, 3), Op::plain, c.matrix(3));
+    CHECK(c.get() == std::vector<float>{4, 5, 6, 8, 10, 12, 12, 15, 18});
+    gemm(device, row(a, 1), Op::plain, row(b, 3), Op::plain, row(c, 3), Into::accumulate);
+    CHECK(c.get() == std::vector<float>{8, 10, 12, 8, 10, 12, 12, 15, 18});
+  }
+}
+
+TEST_CASE("panels of exactly one row, and two products after one another in the same panel") {
+  // 6000 bytes: three times 936 elements and what keeps the parts apart.
+  check_all<float, bfloat16, float>(3, 2, 936);
+  check_all<bfloat16, float, float>(2, 3, 936);
+  const auto run = [&]<class D>(std::type_identity<D>) {
+    const auto& device = test::device<D>();
+    Spread<float, D> a(40, 40, 0, 1), other(40, 40, 0, 4), c(40, 40, 0, 3);
+    Spread<bfloat16, D> b(40, 40, 0, 2);
+    gemm(device, a.view(), Op::plain, b.view(), Op::plain, c.view());
+    gemm(device, other.view(), Op::transposed, b.view(), Op::transposed, c.view(), Into::accumulate);
+    gemm(device, b.view(), Op::plain, a.view(), Op::transposed, c.view(), Into::accumulate);
+    return c.values();
+  };
+  const auto found = run(std::type_identity<Cuda>{}), wanted = run(std::type_identity<Cpu>{});
+  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) <= tolerance<float>(120) * 11);
+}
+
 TEST_CASE("planted: a swapped leading dimension, operands that are not changed about, and a lost transpose are seen") {
   // What a wrong mapping would ask cuBLAS for, against the right product.
   const Cuda& device = test::device<Cuda>();
