@@ -45,8 +45,8 @@ template <class T>
 void shift_rows(const Cuda& cuda, Matrix<const T> x, Matrix<T> y) {
   constexpr int V = cuda::lanes_per_thread<T>;
   expr::check_shape("shift_rows", 0, y.extent(0), y.extent(1), x.extent(0), x.extent(1));
-  cuda.require_device_memory(x.data(), "shift_rows: x");
-  cuda.require_device_memory(y.data(), "shift_rows: y");
+  cuda.require_device_memory(x, "shift_rows: x");
+  cuda.require_device_memory(y, "shift_rows: y");
   if (y.size() == 0) return;
   cuda::launch(cuda, cuda::element_shape(cuda, y.extent(0), y.extent(1), V), cuda::shift_rows_down<V, T>, x, y,
                cuda::aligned_bits(std::tuple(x, y)));

@@ -12,7 +12,7 @@
 
 #include <k3spec/backend/cuda/stream.hpp>
 #include <k3spec/core/device.hpp>
-#include <k3spec/core/extents.hpp>
+#include <k3spec/core/view.hpp>
 
 namespace k3spec {
 
@@ -40,7 +40,7 @@ class Cuda {
     cublasHandle_t blas = nullptr;
     cuda::check(cublasCreate(&blas), "cublasCreate");
     blas_.reset(blas);
-    workspace_ = allocate(options_.blas_workspace + options_.panel_workspace + sizeof(*faults()));
+    workspace_ = allocate(faults_offset() + sizeof(*faults()));
     forget_faults();
     prepare_blas();
   }
@@ -52,7 +52,7 @@ class Cuda {
   int multiprocessors() const { return multiprocessors_; }
 
   /// Device memory for one op, free again when the next one begins.
-  std::span<std::byte> panel() const { return {workspace_.get() + options_.blas_workspace, options_.panel_workspace}; }
+  std::span<std::byte> panel() const { return {workspace_.get() + panel_offset(), options_.panel_workspace}; }
 
   /// Returns when all ops so far are done.
   /// \throws CudaError when one failed; Error for a token id that was outside its table
@@ -67,16 +67,23 @@ class Cuda {
 
   /// Where kernels leave the first row whose token id is outside its table (atomicMin).
   unsigned long long* faults() const {
-    return reinterpret_cast<unsigned long long*>(workspace_.get() + options_.blas_workspace + options_.panel_workspace);
+    return reinterpret_cast<unsigned long long*>(workspace_.get() + faults_offset());
   }
 
-  /// \throws Error when p is not memory of a card
-  void require_device_memory(const void* p, std::string_view what) const {
-    if (!options_.check_pointers || p == nullptr) return;
+  /// False when v's elements, if it has any, are not memory of a card. (A view of nothing may point past a buffer's
+  /// end.)
+  template <class T, index_t... E>
+  bool is_reachable(const View<T, E...>& v) const {
+    if (!options_.check_pointers || v.data() == nullptr || v.size() == 0) return true;
     cudaPointerAttributes attributes{};
-    cuda::check(cudaPointerGetAttributes(&attributes, p), "cudaPointerGetAttributes");
-    const bool reachable = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-    if (!reachable) throw Error(what, "host memory", "device memory");
+    cuda::check(cudaPointerGetAttributes(&attributes, v.data()), "cudaPointerGetAttributes");
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  }
+
+  /// \throws Error when v is not memory of a card
+  template <class T, index_t... E>
+  void require_device_memory(const View<T, E...>& v, std::string_view what) const {
+    if (!is_reachable(v)) throw Error(what, "host memory", "device memory");
   }
 
  private:
@@ -88,6 +95,11 @@ class Cuda {
   struct DestroyBlas {
     void operator()(cublasHandle_t h) const { cublasDestroy(h); }
   };
+
+  /// Whatever sizes are asked for, each part of the workspace begins at an address as good as cudaMalloc's.
+  static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  std::size_t panel_offset() const { return padded(options_.blas_workspace); }
+  std::size_t faults_offset() const { return panel_offset() + padded(options_.panel_workspace); }
 
   void select() {
     int count = 0;

@@ -23,14 +23,16 @@ struct ReadWithAdjoint {
       return OnePerRow ? Read::first_column : Read::element;
     }
   }
+  template <int I>
+  static constexpr bool per_row = I < Count&& ReadBy<E>::template per_row<I>;
 };
 
 /// What the kernels are made for. X: all operands and d_y; G: the gradients' destinations.
-template <class Scalar, int Lanes, class E, class X, class G, bool OnePerRow>
+template <class Scalar, int Width, class E, class X, class G, bool OnePerRow>
 struct Derivative {
   using S = Scalar;
   using Formula = E;
-  static constexpr int V = Lanes, count = static_cast<int>(std::tuple_size_v<G>), reductions = E::reductions;
+  static constexpr int V = Width, count = static_cast<int>(std::tuple_size_v<G>), reductions = E::reductions;
   using Reading = ReadWithAdjoint<E, count, OnePerRow>;
   using State = expr::RowState<S, reductions>;
   using Sink = expr::AdjointSink<S, S, count, reductions>;
@@ -63,7 +65,7 @@ struct Derivative {
 
   /// Element gradients at [row, column … column + n).
   template <std::size_t N>
-  __device__ void elements(const S (&lanes)[N][V], const State& s, index_t row, index_t column, int n) const {
+  __device__ void elements(const Lanes<S, V, N>& lanes, const State& s, index_t row, index_t column, int n) const {
     S d[count][V];
     for (int j = 0; j < V; ++j) {
       const Sink sink = adjoints<0>(LaneEnv<S, V, N>{lanes, s.value.data(), j}, s);
@@ -96,7 +98,7 @@ struct Derivative {
 template <class D>
 __global__ void __launch_bounds__(256) differentiate_elements(D d) {
   for_lanes<D::V>(d.rows, d.columns, [&](index_t row, index_t column, int n) {
-    typename D::S lanes[D::count + 1][D::V];
+    Lanes<typename D::S, D::V, D::count + 1> lanes;
     load_operands<typename D::Reading>(d.x, d.aligned_x, row, column, n, lanes);
     d.elements(lanes, typename D::State{}, row, column, n);
   });
@@ -113,14 +115,14 @@ __global__ void __launch_bounds__(256, 2) differentiate_by_row(D d, typename D::
     d.template reduction_adjoints<T, D::reductions - 1>(operands, state);
     if (states != nullptr && T::rank() == 0) states[row] = state;
     T::for_columns(d.columns, [&](index_t column, int n, int) {
-      typename D::S lanes[D::count + 1][D::V];
+      Lanes<typename D::S, D::V, D::count + 1> lanes;
       operands.load(column, n, lanes);
       d.elements(lanes, state, row, column, n);
     });
   });
 }
 
-/// Halves the chains of 32 columns, chain y in sums[y · 32 + x]; chain 0's thread gets the whole.
+/// Halves the chains of 32 columns, chain y in sums[y · 32 + x]; chain 0's thread gets the whole, the others nothing.
 template <class S>
 __device__ inline S halve_columns(S sum) {
   constexpr int chains = static_cast<int>(expr::column_chains);
@@ -131,7 +133,7 @@ __device__ inline S halve_columns(S sum) {
     __syncthreads();
     if (y < half) sums[y * warp + x] = sums[y * warp + x] + sums[(y + half) * warp + x];
   }
-  const S total = sums[x];
+  const S total = y == 0 ? sums[x] : S(0);
   __syncthreads();
   return total;
 }
@@ -164,7 +166,7 @@ __global__ void __launch_bounds__(static_cast<int>(expr::column_chains) * warp)
   const index_t column = index_t{blockIdx.x} * warp + threadIdx.x;
   S sums[D::count] = {};
   for (index_t row = threadIdx.y; row < d.rows && column < d.columns; row += expr::column_chains) {
-    S lanes[D::count + 1][1];
+    Lanes<S, 1, D::count + 1> lanes;
     load_operands<typename D::Reading>(d.x, 0, row, column, 1, lanes);
     const typename D::State state = states == nullptr ? typename D::State{} : states[row];
     const LaneEnv<S, 1, D::count + 1> env{lanes, state.value.data(), 0};

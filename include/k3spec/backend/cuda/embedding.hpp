@@ -83,9 +83,9 @@ void embedding_forward(const Cuda& cuda, Vector<const index_t> ids, Matrix<const
   constexpr int V = cuda::lanes_per_thread<T, typename Y::value_type>;
   const auto to = as_matrix(y);
   expr::check_shape("embedding", 0, to.extent(0), to.extent(1), ids.extent(0), table.extent(1));
-  cuda.require_device_memory(ids.data(), "embedding: ids");
-  cuda.require_device_memory(table.data(), "embedding: table");
-  cuda.require_device_memory(to.data(), "embedding: y");
+  cuda.require_device_memory(ids, "embedding: ids");
+  cuda.require_device_memory(table, "embedding: table");
+  cuda.require_device_memory(to, "embedding: y");
   if (to.size() == 0) return;
   cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V),
                cuda::gather_rows<V, T, typename Y::element_type>, ids, table, to,
@@ -100,9 +100,9 @@ void embedding_backward(const Cuda& cuda, Vector<const index_t> ids, std::option
   constexpr int V = cuda::lanes_per_thread<T, S>;
   const Matrix<const T> from = as_matrix(d_y);
   expr::check_shape("embedding gradient", 0, from.extent(0), from.extent(1), ids.extent(0), d_table.extent(1));
-  cuda.require_device_memory(ids.data(), "embedding: ids");
-  cuda.require_device_memory(from.data(), "embedding: d_y");
-  cuda.require_device_memory(d_table.data(), "embedding: d_table");
+  cuda.require_device_memory(ids, "embedding: ids");
+  cuda.require_device_memory(from, "embedding: d_y");
+  cuda.require_device_memory(d_table, "embedding: d_table");
   if (from.size() == 0) return;
   const index_t tile = index_t{cuda::warp} * V;
   const dim3 grid(cuda::blocks_for(cuda, from.extent(0), 8), static_cast<unsigned>((from.extent(1) + tile - 1) / tile));

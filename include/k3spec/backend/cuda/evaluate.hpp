@@ -17,7 +17,8 @@ namespace cuda {
 /// The formulas' values in V lanes of one row, stored once all are computed.
 template <class S, int V, std::size_t N, class... E, class... Y>
 __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tuple<Y...>& y, unsigned aligned_y,
-                                      const S (&lanes)[N][V], const S* reduced, index_t row, index_t column, int n) {
+                                      const Lanes<S, V, N>& lanes, const S* reduced, index_t row, index_t column,
+                                      int n) {
   constexpr std::size_t outputs = sizeof...(E);
   S value[outputs][V];
   [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -35,8 +36,7 @@ template <class S, int V, class E, class Y, class X, class Reading>
 __global__ void __launch_bounds__(256) evaluate_elements(E e, Y y, X x, unsigned aligned_y, unsigned aligned_x) {
   const auto& first = std::get<0>(y);
   for_lanes<V>(first.extent(0), first.extent(1), [&](index_t row, index_t column, int n) {
-    // Room for one more than there are: a constant has no operand.
-    S lanes[std::tuple_size_v<X> + 1][V];
+    Lanes<S, V, std::tuple_size_v<X>> lanes;
     load_operands<Reading>(x, aligned_x, row, column, n, lanes);
     evaluate_lanes(e, y, aligned_y, lanes, static_cast<const S*>(nullptr), row, column, n);
   });
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(256, 2) evaluate_by_row(E e, Y y, X x, unsigne
     S reduced[std::tuple_element_t<0, E>::reductions];
     reduce_row<T>(std::get<0>(e), operands, reduced);
     T::for_columns(columns, [&](index_t column, int n, int) {
-      S lanes[std::tuple_size_v<X>][V];
+      Lanes<S, V, std::tuple_size_v<X>> lanes;
       operands.load(column, n, lanes);
       evaluate_lanes(e, y, aligned_y, lanes, reduced, row, column, n);
     });
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(256, 2) evaluate_one_per_row(E e, Y y, X x, un
     S reduced[E::reductions + 1];
     reduce_row<T>(e, operands, reduced);
     if (T::rank() != 0) return;
-    S lanes[std::tuple_size_v<X>][V];
+    Lanes<S, V, std::tuple_size_v<X>> lanes;
     operands.load(0, columns > 0 ? 1 : 0, lanes);
     typename E::template Tape<S> tape;
     e.template forward<0>(tape, LaneEnv<S, V, std::tuple_size_v<X>>{lanes, reduced, 0});

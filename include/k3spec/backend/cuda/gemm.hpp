@@ -6,7 +6,8 @@
 ///
 /// Sums are kept in the accumulation type and rounded once to C's type. float means float32 arithmetic, never TF32. A
 /// float operand meets a bfloat16 one as three bfloat16 matrices that add up to it exactly (but below 2⁻¹³³): three
-/// products on the tensor cores that lose nothing, in panels that fit Cuda::panel.
+/// products on the tensor cores that lose nothing, in panels that fit Cuda::panel. A float that is infinite as a
+/// bfloat16 (from 3.3962e38 on) makes its sums NaN.
 /// defines: gemm, gemm_batch
 
 #include <algorithm>
@@ -181,9 +182,9 @@ void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB
                 "gemm on Cuda: A and B of one type and C of it or of its accumulation type, or float with bfloat16 "
                 "into float");
   const ProductShape s = product_shape(a, op_a, b, op_b, c);
-  cuda.require_device_memory(a.data(), "gemm: A");
-  cuda.require_device_memory(b.data(), "gemm: B");
-  cuda.require_device_memory(c.data(), "gemm: C");
+  cuda.require_device_memory(a, "gemm: A");
+  cuda.require_device_memory(b, "gemm: B");
+  cuda.require_device_memory(c, "gemm: C");
   if (s.m == 0 || s.n == 0) return;
   const bool accumulate = into == Into::accumulate;
   const Matrix<const A> am = a;
@@ -207,10 +208,10 @@ void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const Matri
   static_assert(cuda::same_operands<A, std::remove_const_t<TB>, TC>,
                 "gemm_batch on Cuda: A and B of one type, C of it or of its accumulation type");
   const ProductShape s = batch_shape(a, op_a, b, op_b, c);
-  cuda.require_device_memory(a.data, "gemm_batch: A");
-  cuda.require_device_memory(b.data, "gemm_batch: B");
-  cuda.require_device_memory(c.data, "gemm_batch: C");
   if (s.m == 0 || s.n == 0 || c.count == 0) return;
+  cuda.require_device_memory(a[0], "gemm_batch: A");
+  cuda.require_device_memory(b[0], "gemm_batch: B");
+  cuda.require_device_memory(c[0], "gemm_batch: C");
   const bool accumulate = into == Into::accumulate;
   if (s.k == 0) {
     for (index_t i = 0; i < c.count; ++i) cuda::empty_sums(cuda, c[i], accumulate);

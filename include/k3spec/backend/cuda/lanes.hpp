@@ -2,7 +2,7 @@
 /// \file
 /// V neighbouring elements of each operand in a thread's registers: read and written 16 bytes at a time where all rows
 /// begin at such addresses, one by one at a row's end and elsewhere.
-/// defines: cuda::lanes_per_thread, cuda::is_aligned, cuda::load_lanes, cuda::store_lanes, cuda::LaneEnv
+/// defines: cuda::lanes_per_thread, cuda::is_aligned, cuda::load_lanes, cuda::store_lanes, cuda::Lanes, cuda::LaneEnv
 
 #include <algorithm>
 #include <cstddef>
@@ -67,18 +67,25 @@ __device__ inline void store_lanes(const S (&from)[V], T* p, int count, bool ali
   }
 }
 
+/// V lanes of N operands in one row, and of those read per row their one value there: an operand may be read both ways.
+template <class S, int V, std::size_t N>
+struct Lanes {
+  static constexpr std::size_t room = N == 0 ? 1 : N;
+  S at[room][V], row[room];
+};
+
 /// One lane of N operands, as an expression sees it.
 template <class S, int V, std::size_t N>
 struct LaneEnv {
   using scalar = S;
 
-  const S (&lanes)[N][V];
+  const Lanes<S, V, N>& lanes;
   const S* reductions;
   int lane;
 
-  template <int I, expr::Reads>
+  template <int I, expr::Reads What>
   K3SPEC_HOST_DEVICE S load() const {
-    return lanes[I][lane];
+    return What == expr::Reads::row ? lanes.row[I] : lanes.at[I][lane];
   }
   K3SPEC_HOST_DEVICE S reduced(int which) const { return reductions[which]; }
 };

@@ -98,7 +98,7 @@ void copy(const Cuda& cuda, const T* from, T* to, index_t count, cudaMemcpyKind 
 template <class T>
 void upload(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("upload", from.extent(0), to.extent(0));
-  cuda.require_device_memory(to.data(), "upload: destination");
+  cuda.require_device_memory(to, "upload: destination");
   cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyHostToDevice);
   cuda.synchronize();
 }
@@ -108,7 +108,7 @@ void upload(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
 template <class T>
 void download(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("download", from.extent(0), to.extent(0));
-  cuda.require_device_memory(from.data(), "download: source");
+  cuda.require_device_memory(from, "download: source");
   cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyDeviceToHost);
   cuda.synchronize();
 }

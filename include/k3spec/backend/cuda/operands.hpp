@@ -18,19 +18,20 @@
 namespace k3spec::cuda {
 
 /// Where operand I's lanes come from.
-enum class Read { nowhere, element, column, row, first_column };
+enum class Read { nowhere, element, column, first_column };
 
-/// How formulas E… read their operands. (An operand read in two ways has one row or one column, and both ways the same
-/// elements.)
+/// How formulas E… read their operands. (An operand read as elements and as a column has one row: the same lanes.)
 template <class... E>
 struct ReadBy {
   template <int I>
   static constexpr Read how() {
     if constexpr ((expr::reads<I, expr::Reads::element, E> || ...)) return Read::element;
     if constexpr ((expr::reads<I, expr::Reads::column, E> || ...)) return Read::column;
-    if constexpr ((expr::reads<I, expr::Reads::row, E> || ...)) return Read::row;
     return Read::nowhere;
   }
+  /// Beside that, or instead.
+  template <int I>
+  static constexpr bool per_row = (expr::reads<I, expr::Reads::row, E> || ...);
 };
 
 template <Read How, int V, class S, class T>
@@ -42,18 +43,20 @@ __device__ inline void load_operand(const Matrix<const T>& x, bool aligned, inde
     load_lanes<V>(x.data() + column, count, aligned, to);
   } else {
     const S value = How == Read::nowhere ? S(0) : static_cast<S>(x.data()[row]);
-    for (int j = 0; j < V; ++j) to[j] = How == Read::row || column + j == 0 ? value : S(0);
+    for (int j = 0; j < V; ++j) to[j] = column + j == 0 ? value : S(0);
   }
 }
 
 /// Lanes [row, column … column + count) of all operands. \tparam Reading  says how each is read (ReadBy)
 template <class Reading, int V, class S, std::size_t N, class... X>
 __device__ inline void load_operands(const std::tuple<X...>& x, unsigned aligned, index_t row, index_t column,
-                                     int count, S (&to)[N][V]) {
+                                     int count, Lanes<S, V, N>& to) {
+  const auto load = [&]<int I>(std::integral_constant<int, I>, const auto& m) {
+    load_operand<Reading::template how<I>(), V>(m, (aligned >> I & 1U) != 0, row, column, count, to.at[I]);
+    if constexpr (Reading::template per_row<I>) to.row[I] = static_cast<S>(m.data()[row]);
+  };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (load_operand<Reading::template how<static_cast<int>(I)>(), V>(std::get<I>(x), (aligned >> I & 1U) != 0, row,
-                                                                   column, count, to[I]),
-     ...);
+    (load(std::integral_constant<int, static_cast<int>(I)>{}, std::get<I>(x)), ...);
   }
   (std::index_sequence_for<X...>{});
 }
@@ -62,9 +65,8 @@ __device__ inline void load_operands(const std::tuple<X...>& x, unsigned aligned
 template <class Reading, class... X>
 constexpr bool reads_elements_only(const std::tuple<X...>*) {
   return []<std::size_t... I>(std::index_sequence<I...>) {
-    return ((Reading::template how<static_cast<int>(I)>() == Read::element ||
-             Reading::template how<static_cast<int>(I)>() == Read::nowhere) &&
-            ...);
+    return ((Reading::template how<static_cast<int>(I)>() != Read::column &&
+             !Reading::template per_row<static_cast<int>(I)>)&&...);
   }
   (std::index_sequence_for<X...>{});
 }
@@ -104,13 +106,15 @@ std::tuple<Matrix<T>...> flattened(const std::tuple<Matrix<T>...>& matrices) {
 /// \throws Error naming the first matrix that is host memory
 template <class... T>
 void require_device_memory(const Cuda& cuda, const char* what, const std::tuple<Matrix<T>...>& matrices) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    [[maybe_unused]] const auto check = [&](std::size_t i, const void* p) {
-      cuda.require_device_memory(p, std::string("expression: ") + what + " " + std::to_string(i));
-    };
-    (check(I, std::get<I>(matrices).data()), ...);
-  }
-  (std::index_sequence_for<T...>{});
+  std::size_t i = 0;
+  // The name is put together only where it is needed: this is asked at every op.
+  [[maybe_unused]] const auto check = [&](const auto& m) {
+    if (!cuda.is_reachable(m)) {
+      cuda.require_device_memory(m, std::string("expression: ") + what + " " + std::to_string(i));
+    }
+    ++i;
+  };
+  std::apply([&](const auto&... m) { (check(m), ...); }, matrices);
 }
 
 /// Threads for a [rows, columns] loop in which each thread takes V neighbouring columns.

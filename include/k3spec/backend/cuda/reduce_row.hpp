@@ -19,7 +19,7 @@ struct RowOperands {
   unsigned aligned;
   index_t row, columns;
 
-  __device__ void load(index_t column, int n, S (&lanes)[count][V]) const {
+  __device__ void load(index_t column, int n, Lanes<S, V, count>& lanes) const {
     load_operands<Reading>(x, aligned, row, column, n, lanes);
   }
 };
@@ -31,7 +31,7 @@ __device__ inline S combine_row(const RowOperands<S, V, X, Reading>& row, const 
   S chain[chains_per_thread];
   for (S& c : chain) c = O::template neutral<S>();
   Team::for_columns(row.columns, [&](index_t column, int n, int first) {
-    S lanes[Row::count][V];
+    Lanes<S, V, Row::count> lanes;
     row.load(column, n, lanes);
     for (int j = 0; j < V; ++j) {
       if (j < n) chain[first + j] = O::combine(chain[first + j], value(typename Row::Env{lanes, reduced, j}));

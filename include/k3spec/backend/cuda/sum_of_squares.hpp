@@ -44,8 +44,8 @@ template <class S>
 void sums_of_squares(const Cuda& cuda, Vector<const S> x, Vector<double> sums) {
   const index_t n = x.extent(0), blocks = expr::square_blocks(n);
   detail::require_same_size("sums_of_squares: sums", blocks, sums.extent(0));
-  cuda.require_device_memory(x.data(), "sums_of_squares: x");
-  cuda.require_device_memory(sums.data(), "sums_of_squares: sums");
+  cuda.require_device_memory(x, "sums_of_squares: x");
+  cuda.require_device_memory(sums, "sums_of_squares: sums");
   if (n == 0) return;
   const unsigned grid = cuda::blocks_for(cuda, blocks * expr::square_chains, 256);
   cuda::launch(cuda, {dim3(grid), dim3(256)}, cuda::sum_squares<S>, x.data(), n, sums.data());

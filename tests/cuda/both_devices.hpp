@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Tests that run the same calls on both devices and compare all bits.
+/// defines: test::check_both, test::numbers, test::as_doubles
+
+#include <doctest/doctest.h>
+
+#include <tests/cuda/device.hpp>
+#include <tests/support/same_bits.hpp>
+
+namespace k3spec::test {
+
+/// run(std::type_identity<D>) returns numbers: Cuda's must be Cpu's.
+template <class F>
+void check_both(F&& run) {
+  const auto found = run(std::type_identity<Cuda>{}), wanted = run(std::type_identity<Cpu>{});
+  CHECK(same_bits(found, wanted));
+}
+
+/// n numbers near 1 of both signs, all different.
+template <class T>
+std::vector<T> numbers(index_t n, std::uint64_t seed = 1) {
+  std::vector<T> x;
+  const Philox random(seed);
+  for (index_t i = 0; i < n; ++i) {
+    x.push_back(static_cast<T>(static_cast<accumulate_t<T>>(random.normal(static_cast<std::uint64_t>(i)))));
+  }
+  return x;
+}
+
+template <class T>
+std::vector<double> as_doubles(const std::vector<T>& x) {
+  std::vector<double> y;
+  for (const T v : x) y.push_back(static_cast<double>(v));
+  return y;
+}
+
+}  // namespace k3spec::test
