@@ -155,6 +155,16 @@ TEST_CASE("a batch on Cuda: matrices one after another, and heads beside each ot
     const auto found = run(std::type_identity<Cuda>{}, into), wanted = run(std::type_identity<Cpu>{}, into);
     for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(found[i] == doctest::Approx(wanted[i]).epsilon(1e-14));
   }
+  // Three distances from matrix to matrix.
+  const auto apart = [&]<class D>(std::type_identity<D>) {
+    Spread<double, D> q(heads * m, k, 0, 1), kv(n, heads * k, 0, 2), scores(m, heads * n, 1, 3);
+    const auto a = batch(View<double, dyn, dyn, dyn>(q.memory.vector().data(), heads, m, k));
+    gemm_batch(test::device<D>(), a, Op::plain, head_batch(kv.view(), heads), Op::transposed,
+               head_batch(scores.view(), heads));
+    return scores.values();
+  };
+  const auto found = apart(std::type_identity<Cuda>{}), wanted = apart(std::type_identity<Cpu>{});
+  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(found[i] == doctest::Approx(wanted[i]).epsilon(1e-14));
 }
 
 TEST_CASE("rows, columns and inner parts of bigger matrices") {
