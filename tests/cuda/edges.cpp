@@ -72,7 +72,8 @@ TEST_CASE_TEMPLATE("aligned first rows with unaligned distances, and the reverse
   const auto each = static_cast<index_t>(16 / sizeof(T));
   constexpr index_t rows = 5, columns = 48;
   for (index_t which = 0; which < 4; ++which) {
-    for (const auto& [offset, gap] : {std::pair<index_t, index_t>{0, 1}, {1, 0}, {each, each}, {1, each - 1}}) {
+    for (const auto& [first, further] : {std::pair<index_t, index_t>{0, 1}, {1, 0}, {each, each}, {1, each - 1}}) {
+      const index_t offset = first, gap = further;
       check_both([&]<class D>(std::type_identity<D>) {
         const auto& device = test::device<D>();
         std::array<test::Mirror<T, D>, 4> memory;
@@ -167,7 +168,7 @@ TEST_CASE("operands of three widths in one expression") {
 }
 
 TEST_CASE("workspaces of any size: what stands in them begins at addresses that every type allows") {
-  for (const std::size_t odd : {0, 1, 1001, 4095}) {
+  for (const std::size_t odd : {0U, 1U, 1001U, 4095U}) {
     const Cuda cuda({.blas_workspace = odd, .panel_workspace = 3000 + odd});
     CHECK(reinterpret_cast<std::uintptr_t>(cuda.panel().data()) % 256 == 0);
     CHECK(reinterpret_cast<std::uintptr_t>(cuda.faults()) % sizeof(unsigned long long) == 0);

@@ -33,6 +33,8 @@ std::vector<T> special() {
 }  // namespace
 
 TEST_CASE_TEMPLATE("special values in pairs: each function gives the same bits", T, float, double, bfloat16) {
+  // A card has functions of its own for double.
+  if (!test::stands_in && std::is_same_v<T, double>) return;
   const auto kinds = special<T>();
   std::vector<T> a, b;
   for (const T v : kinds) {
