@@ -21,8 +21,9 @@ inline constexpr bool stands_in = false;
 inline long device_allocations() { return 0; }
 #endif
 
-/// Panels small enough that products of a few rows need several.
-inline constexpr CudaOptions small_workspaces{.blas_workspace = 4096, .panel_workspace = 6000};
+/// Panels small enough that products of a few rows need several. Real cuBLAS may fail with a small workspace.
+inline constexpr CudaOptions small_workspaces{.blas_workspace = stands_in ? 4096 : std::size_t{32} << 20,
+                                              .panel_workspace = 6000};
 
 template <>
 struct TestDevice<Cuda> {

@@ -12,9 +12,9 @@ using house::fs::path;
 class Tree {
  public:
   Tree() : root_(house::fs::temp_directory_path() / ("k3spec_house_" + std::to_string(::getpid()))) {
-    write("all.hpp",
-          {"<k3spec/core/a.hpp>", "<k3spec/core/format.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>",
-           "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>", "<k3spec/backend/cpu/packet_eigen.hpp>"});
+    write("all.hpp", {"<k3spec/core/a.hpp>", "<k3spec/core/format.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>",
+                      "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>",
+                      "<k3spec/backend/cpu/packet_eigen.hpp>"});
     write("cuda.hpp", {"<k3spec/all.hpp>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"});
     write("core/a.hpp", {"<vector>"});
     write("core/format.hpp", {"<fmt/format.h>"});
@@ -102,7 +102,8 @@ TEST_CASE("planted back arrows are found") {
   CHECK(broken_by("core/a.hpp", {"<k3spec/ops/b.hpp>"}) == "core/a.hpp: back arrow to ops/b.hpp");
   CHECK(broken_by("drafts/c.hpp", {"<k3spec/target/d.hpp>"}) == "drafts/c.hpp: back arrow to target/d.hpp");
   CHECK(broken_by("target/d.hpp", {"<k3spec/train/f.hpp>"}) == "target/d.hpp: back arrow to train/f.hpp");
-  CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet_eigen.hpp>"}) == "io/e.hpp: back arrow to backend/cpu/packet_eigen.hpp");
+  CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet_eigen.hpp>"}) ==
+        "io/e.hpp: back arrow to backend/cpu/packet_eigen.hpp");
   CHECK(broken_by("ops/b.hpp", {"<k3spec/io/e.hpp>"}) == "ops/b.hpp: back arrow to io/e.hpp");
   CHECK(broken_by("core/a.hpp", {"<k3spec/all.hpp>"}) == "core/a.hpp: back arrow to all.hpp");
 }

@@ -15,9 +15,9 @@
 
 namespace k3spec::float_math {
 
-/// x · 2^n, rounded once; n is a whole number from -252 to 254 and |x| in [1/2, 2].
+/// x · 2^n, rounded once; n is a whole number from -252 to 254 and |x| in [1/2, 2], or x is NaN.
 K3SPEC_HOST_DEVICE constexpr float times_power_of_two(float x, float n) {
-  const auto whole = static_cast<std::int32_t>(n), half = whole >> 1;
+  const auto whole = static_cast<std::int32_t>(n == n ? n : 0.0f), half = whole >> 1;
   const auto power = [](std::int32_t e) { return std::bit_cast<float>(static_cast<std::uint32_t>(e + 127) << 23U); };
   return x * power(half) * power(whole - half);
 }

@@ -54,6 +54,8 @@ void check_gradient(index_t, index_t, const None&) {}
 template <class E, int I, class G>
 void check_gradient(index_t rows, index_t columns, const G& destination) {
   static_assert(!reads<I, Reads::row, E>, "a row<I> operand has no gradient yet: its destination must be none");
+  static_assert(reads<I, Reads::element, E> || reads<I, Reads::column, E>,
+                "an operand that the expression never reads has no gradient: its destination must be none");
   check_operand<I, E>("gradient", rows, columns, destination.to);
 }
 

@@ -28,9 +28,10 @@ struct CudaOptions {
 };
 
 /// One card and one stream on it: all ops given this tag run there one after another, and return before they have run.
-/// Used by one host thread at a time. With the same build and card a call's result is the same bits every time;
-/// expressions and sums give the bits that Cpu gives (backend/cuda/evaluate.hpp), products need not, and a product's
-/// row may depend on how many rows there are, since cuBLAS chooses its algorithm by shape.
+/// Used by one host thread at a time, whose current device (cudaSetDevice) is that card, as the constructor leaves it.
+/// With the same build and card a call's result is the same bits every time; expressions and sums give the bits that
+/// Cpu gives (backend/cuda/evaluate.hpp), products need not, and a product's row may depend on how many rows there are,
+/// since cuBLAS chooses its algorithm by shape.
 class Cuda {
  public:
   /// \throws Error with the driver's sentence when there is no such card

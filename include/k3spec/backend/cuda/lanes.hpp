@@ -40,30 +40,34 @@ bool is_aligned(const Matrix<T>& v) {
 template <int V, class S, class T>
 __device__ inline void load_lanes(const T* p, int count, bool aligned, S (&to)[V]) {
   constexpr int each = static_cast<int>(access_bytes / sizeof(T));
-  if (V % each == 0 && aligned && count == V) {
-    for (int i = 0; i < V; i += each) {
-      const Chunk<T> chunk = *reinterpret_cast<const Chunk<T>*>(p + i);
-      for (int j = 0; j < each && j < V; ++j) to[i + j] = static_cast<S>(chunk.at[j]);
+  if constexpr (V % each == 0) {
+    if (aligned && count == V) {
+      for (int i = 0; i < V; i += each) {
+        const Chunk<T> chunk = *reinterpret_cast<const Chunk<T>*>(p + i);
+        for (int j = 0; j < each; ++j) to[i + j] = static_cast<S>(chunk.at[j]);
+      }
+      return;
     }
-  } else {
-    for (int j = 0; j < V; ++j) to[j] = j < count ? static_cast<S>(p[j]) : S(0);
   }
+  for (int j = 0; j < V; ++j) to[j] = j < count ? static_cast<S>(p[j]) : S(0);
 }
 
 /// Writes the first `count` <= V lanes, each rounded once, and nothing past them.
 template <int V, class S, class T>
 __device__ inline void store_lanes(const S (&from)[V], T* p, int count, bool aligned) {
   constexpr int each = static_cast<int>(access_bytes / sizeof(T));
-  if (aligned && count == V) {
-    for (int i = 0; i < V; i += each) {
-      Chunk<T> chunk;
-      for (int j = 0; j < each; ++j) chunk.at[j] = static_cast<T>(from[i + j]);
-      *reinterpret_cast<Chunk<T>*>(p + i) = chunk;
+  if constexpr (V % each == 0) {
+    if (aligned && count == V) {
+      for (int i = 0; i < V; i += each) {
+        Chunk<T> chunk;
+        for (int j = 0; j < each; ++j) chunk.at[j] = static_cast<T>(from[i + j]);
+        *reinterpret_cast<Chunk<T>*>(p + i) = chunk;
+      }
+      return;
     }
-  } else {
-    for (int j = 0; j < V; ++j) {
-      if (j < count) p[j] = static_cast<T>(from[j]);
-    }
+  }
+  for (int j = 0; j < V; ++j) {
+    if (j < count) p[j] = static_cast<T>(from[j]);
   }
 }
 
