@@ -67,8 +67,10 @@ struct Derivative {
   template <std::size_t N>
   __device__ void elements(const Lanes<S, V, N>& lanes, const State& s, index_t row, index_t column, int n) const {
     S d[count][V];
+    K3SPEC_UNROLL
     for (int j = 0; j < V; ++j) {
       const Sink sink = adjoints<0>(LaneEnv<S, V, N>{lanes, s.value.data(), j}, s);
+      K3SPEC_UNROLL
       for (int i = 0; i < count; ++i) d[i][j] = sink.operands[static_cast<std::size_t>(i)];
     }
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -88,6 +90,7 @@ struct Derivative {
     if constexpr (!expr::reads_column<I, E>) {
       S sum[V];
       load_lanes<V>(g.to.row(row) + column, n, is_aligned_grad(I), sum);
+      K3SPEC_UNROLL
       for (int j = 0; j < V; ++j) sum[j] = sum[j] + d[j];
       store_lanes<V>(sum, g.to.row(row) + column, n, is_aligned_grad(I));
     }
@@ -96,7 +99,7 @@ struct Derivative {
 };
 
 template <class D>
-__global__ void __launch_bounds__(256) differentiate_elements(D d) {
+__global__ void __launch_bounds__(256, 2) differentiate_elements(D d) {
   for_lanes<D::V>(d.rows, d.columns, [&](index_t row, index_t column, int n) {
     Lanes<typename D::S, D::V, D::count + 1> lanes;
     load_operands<typename D::Reading>(d.x, d.aligned_x, row, column, n, lanes);
@@ -171,6 +174,7 @@ __global__ void __launch_bounds__(static_cast<int>(expr::column_chains) * warp)
     const typename D::State state = states == nullptr ? typename D::State{} : states[row];
     const LaneEnv<S, 1, D::count + 1> env{lanes, state.value.data(), 0};
     const typename D::Sink sink = d.template adjoints<0>(env, state);
+    K3SPEC_UNROLL
     for (int i = 0; i < D::count; ++i) sums[i] = sums[i] + sink.operands[static_cast<std::size_t>(i)];
   }
   [&]<std::size_t... I>(std::index_sequence<I...>) {

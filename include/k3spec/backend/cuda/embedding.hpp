@@ -19,8 +19,8 @@ namespace k3spec {
 namespace cuda {
 
 template <int V, class T, class Y>
-__global__ void __launch_bounds__(256) gather_rows(Vector<const index_t> ids, Matrix<const T> table, Matrix<Y> y,
-                                                   unsigned aligned, unsigned long long* faults) {
+__global__ void __launch_bounds__(256, 2) gather_rows(Vector<const index_t> ids, Matrix<const T> table, Matrix<Y> y,
+                                                      unsigned aligned, unsigned long long* faults) {
   using S = accumulate_t<T>;
   for_lanes<V>(y.extent(0), y.extent(1), [&](index_t row, index_t column, int n) {
     S lanes[V];
@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(256) gather_rows(Vector<const index_t> ids, Ma
     if (id >= 0 && id < table.extent(0)) {
       load_lanes<V>(table.row(id) + column, n, (aligned & 1U) != 0, lanes);
     } else {
+      K3SPEC_UNROLL
       for (S& lane : lanes) lane = std::numeric_limits<S>::quiet_NaN();
       if (column == 0) atomicMin(faults, static_cast<unsigned long long>(row));
     }
@@ -53,8 +54,8 @@ __device__ inline bool comes_earlier(const Vector<const index_t>& ids, index_t r
 
 /// A warp for each (row, tile of 32·V columns); blockIdx.y is the tile.
 template <int V, class S, class DY>
-__global__ void __launch_bounds__(256) scatter_add_rows(Vector<const index_t> ids, index_t pad, Matrix<const DY> d_y,
-                                                        Matrix<S> d_table, unsigned aligned) {
+__global__ void __launch_bounds__(256, 2) scatter_add_rows(Vector<const index_t> ids, index_t pad, Matrix<const DY> d_y,
+                                                           Matrix<S> d_table, unsigned aligned) {
   const index_t column = (index_t{blockIdx.y} * warp + threadIdx.x) * V, columns = d_table.extent(1);
   const int n = static_cast<int>(columns - column < V ? (columns > column ? columns - column : 0) : V);
   const index_t first = index_t{blockIdx.x} * blockDim.y + threadIdx.y;
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(256) scatter_add_rows(Vector<const index_t> id
       for (unsigned left = rows_with(ids, begin, id); left != 0; left &= left - 1) {
         const index_t r = begin + __ffs(static_cast<int>(left)) - 1;
         load_lanes<V>(d_y.row(r) + column, n, (aligned & 1U) != 0, d);
+        K3SPEC_UNROLL
         for (int j = 0; j < V; ++j) sum[j] = sum[j] + d[j];
       }
     }

@@ -22,6 +22,7 @@ __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tupl
   constexpr std::size_t outputs = sizeof...(E);
   S value[outputs][V];
   [&]<std::size_t... I>(std::index_sequence<I...>) {
+    K3SPEC_UNROLL
     for (int j = 0; j < V; ++j) {
       std::tuple<typename E::template Tape<S>...> tapes;
       (std::get<I>(e).template forward<0>(std::get<I>(tapes), LaneEnv<S, V, N>{lanes, reduced, j}), ...);
@@ -33,7 +34,7 @@ __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tupl
 }
 
 template <class S, int V, class E, class Y, class X, class Reading>
-__global__ void __launch_bounds__(256) evaluate_elements(E e, Y y, X x, unsigned aligned_y, unsigned aligned_x) {
+__global__ void __launch_bounds__(256, 2) evaluate_elements(E e, Y y, X x, unsigned aligned_y, unsigned aligned_x) {
   const auto& first = std::get<0>(y);
   for_lanes<V>(first.extent(0), first.extent(1), [&](index_t row, index_t column, int n) {
     Lanes<S, V, std::tuple_size_v<X>> lanes;

@@ -42,13 +42,16 @@ __device__ inline void load_lanes(const T* p, int count, bool aligned, S (&to)[V
   constexpr int each = static_cast<int>(access_bytes / sizeof(T));
   if constexpr (V % each == 0) {
     if (aligned && count == V) {
+      K3SPEC_UNROLL
       for (int i = 0; i < V; i += each) {
         const Chunk<T> chunk = *reinterpret_cast<const Chunk<T>*>(p + i);
+        K3SPEC_UNROLL
         for (int j = 0; j < each; ++j) to[i + j] = static_cast<S>(chunk.at[j]);
       }
       return;
     }
   }
+  K3SPEC_UNROLL
   for (int j = 0; j < V; ++j) to[j] = j < count ? static_cast<S>(p[j]) : S(0);
 }
 
@@ -58,14 +61,17 @@ __device__ inline void store_lanes(const S (&from)[V], T* p, int count, bool ali
   constexpr int each = static_cast<int>(access_bytes / sizeof(T));
   if constexpr (V % each == 0) {
     if (aligned && count == V) {
+      K3SPEC_UNROLL
       for (int i = 0; i < V; i += each) {
         Chunk<T> chunk;
+        K3SPEC_UNROLL
         for (int j = 0; j < each; ++j) chunk.at[j] = static_cast<T>(from[i + j]);
         *reinterpret_cast<Chunk<T>*>(p + i) = chunk;
       }
       return;
     }
   }
+  K3SPEC_UNROLL
   for (int j = 0; j < V; ++j) {
     if (j < count) p[j] = static_cast<T>(from[j]);
   }

@@ -43,6 +43,7 @@ __device__ inline void load_operand(const Matrix<const T>& x, bool aligned, inde
     load_lanes<V>(x.data() + column, count, aligned, to);
   } else {
     const S value = How == Read::nowhere ? S(0) : static_cast<S>(x.data()[row]);
+    K3SPEC_UNROLL
     for (int j = 0; j < V; ++j) to[j] = column + j == 0 ? value : S(0);
   }
 }

@@ -29,10 +29,12 @@ template <class O, class Team, class S, int V, class X, class Reading, class F>
 __device__ inline S combine_row(const RowOperands<S, V, X, Reading>& row, const S* reduced, F&& value) {
   using Row = RowOperands<S, V, X, Reading>;
   S chain[chains_per_thread];
+  K3SPEC_UNROLL
   for (S& c : chain) c = O::template neutral<S>();
   Team::for_columns(row.columns, [&](index_t column, int n, int first) {
     Lanes<S, V, Row::count> lanes;
     row.load(column, n, lanes);
+    K3SPEC_UNROLL
     for (int j = 0; j < V; ++j) {
       if (j < n) chain[first + j] = O::combine(chain[first + j], value(typename Row::Env{lanes, reduced, j}));
     }

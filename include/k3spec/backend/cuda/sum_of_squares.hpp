@@ -15,7 +15,7 @@ namespace k3spec {
 namespace cuda {
 
 template <class S>
-__global__ void __launch_bounds__(256) sum_squares(const S* x, index_t n, double* sums) {
+__global__ void __launch_bounds__(256, 2) sum_squares(const S* x, index_t n, double* sums) {
   constexpr index_t chains = expr::square_chains;
   const index_t blocks = expr::square_blocks(n), chain = threadIdx.x % chains;
   const index_t first = (index_t{blockIdx.x} * blockDim.x + threadIdx.x) / chains;

@@ -42,6 +42,7 @@ struct Team {
   __device__ static void for_columns(index_t columns, F&& f) {
     constexpr int tile = threads * V, tiles = chains_per_thread / V;
     for (index_t begin = index_t{rank()} * V; begin < columns; begin += index_t{tile} * tiles) {
+      K3SPEC_UNROLL
       for (int k = 0; k < tiles; ++k) {
         const index_t column = begin + k * tile;
         if (column < columns) f(column, static_cast<int>(columns - column < V ? columns - column : V), k * V);
@@ -52,11 +53,15 @@ struct Team {
   /// All chains of the row combined by O; the same value in each thread. All threads of the team must call it.
   template <class O, class S>
   __device__ static S combine(S (&chain)[chains_per_thread]) {
+    K3SPEC_UNROLL
     for (int half = chains_per_thread / 2; half >= V; half /= 2) take_in<O>(chain, half);
     if constexpr (Warps > 1) across_warps<O>(chain);
+    K3SPEC_UNROLL
     for (unsigned apart = warp / 2; apart > 0; apart /= 2) {
+      K3SPEC_UNROLL
       for (int j = 0; j < V; ++j) chain[j] = O::combine(chain[j], __shfl_down_sync(~0U, chain[j], apart));
     }
+    K3SPEC_UNROLL
     for (int half = V / 2; half > 0; half /= 2) take_in<O>(chain, half);
     return from_first(chain[0]);
   }
@@ -64,6 +69,7 @@ struct Team {
  private:
   template <class O, class S>
   __device__ static void take_in(S (&chain)[chains_per_thread], int half) {
+    K3SPEC_UNROLL
     for (int c = 0; c < chains_per_thread / 2; ++c) {
       if (c < half) chain[c] = O::combine(chain[c], chain[c + half]);
     }
@@ -76,10 +82,12 @@ struct Team {
     __shared__ S shared[threads * V];
     for (int apart = threads / 2; apart >= warp; apart /= 2) {
       if (rank() >= apart && rank() < 2 * apart) {
+        K3SPEC_UNROLL
         for (int j = 0; j < V; ++j) shared[rank() * V + j] = chain[j];
       }
       __syncthreads();
       if (rank() < apart) {
+        K3SPEC_UNROLL
         for (int j = 0; j < V; ++j) chain[j] = O::combine(chain[j], shared[(rank() + apart) * V + j]);
       }
     }
