@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// K3SPEC_HOST_DEVICE marks a function that also runs inside a CUDA kernel; plain C++ compilers see nothing.
-/// K3SPEC_UNROLL stands before a loop in a kernel that is to be written out, so that what it indexes stays in registers.
+/// K3SPEC_UNROLL stands before a loop in a kernel that is to be written out, so that what it indexes stays in
+/// registers.
 /// defines: K3SPEC_HOST_DEVICE, K3SPEC_UNROLL
 
 #if defined(__CUDACC__)
