@@ -234,6 +234,8 @@ TEST_CASE("wrong shapes and host memory are refused by name, before anything run
                        "expression: operand 1: found host memory, wanted device memory", Error);
   CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, Vector<float>(host.data(), 8), x.vector()),
                        "expression: output 0: found host memory, wanted device memory", Error);
+  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, y.vector(), Vector<float>(nullptr, 8)),
+                       "expression: operand 0: found a null pointer, wanted device memory", Error);
   CudaArena scratch(cuda, 0);
   CHECK_THROWS_WITH_AS(differentiate(cuda, x0 * 2.0, y.vector(), gradients(overwrite(Vector<float>(host.data(), 8))),
                                      scratch, x.vector()),

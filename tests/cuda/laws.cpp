@@ -16,6 +16,8 @@ TEST_CASE("laws on Cuda: Linear") {
 
 TEST_CASE("laws on Cuda: Embedding") { check<EmbeddingLaw<7>, Cuda>({{1, 1}, {3, 5}, {1, 40}, {0, 1}}); }
 
+TEST_CASE("laws on Cuda: output gate") { check<OutputGateLaw<13>, Cuda>({{1, 1}, {3, 5}, {0, 1}}); }
+
 TEST_CASE("laws on Cuda: KimiRMSNorm") {
   check<RMSNormLaw<11>, Cuda>({{1, 1}, {3, 1}, {2, 17}, {0, 1}});
   check<RMSNormLaw<1>, Cuda>({{1, 1}, {3, 1}});

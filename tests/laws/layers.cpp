@@ -15,6 +15,8 @@ TEST_CASE("laws: Linear") {
 
 TEST_CASE("laws: Embedding") { laws::check<EmbeddingLaw<7>>({{1, 1}, {3, 5}, {1, 40}, {0, 1}}); }
 
+TEST_CASE("laws: output gate") { check<OutputGateLaw<13>>({{1, 1}, {3, 5}, {0, 1}}); }
+
 TEST_CASE("laws: KimiRMSNorm") {
   laws::check<RMSNormLaw<11>>({{1, 1}, {3, 1}, {2, 17}, {0, 1}});
   laws::check<RMSNormLaw<1>>({{1, 1}, {3, 1}});
@@ -39,7 +41,14 @@ TEST_CASE("a padding id's row has no gradient, and an id outside the table is re
       embedding_forward<double>(Cpu{}, in, Matrix<const double>(table.data(), 13, 2), Matrix<double>(y.data(), 3, 2));
     };
     CHECK_THROWS_WITH_AS(call(), doctest::Contains("token id at row 1"), Error);
+    const auto back = [&] {
+      embedding_backward<double>(Cpu{}, in, 3, Matrix<double>(d_y.data(), 3, 2), Matrix<double>(d_table.data(), 13, 2));
+    };
+    CHECK_THROWS_WITH_AS(back(), doctest::Contains("token id at row 1"), Error);
   }
+  CHECK_THROWS_WITH_AS(
+      embedding_forward<double>(Cpu{}, in, Matrix<const double>(table.data(), 13, 2), Matrix<double>(y.data(), 2, 2)),
+      "expression: embedding 0: found 2 x 2, wanted 3 x 2", Error);
 }
 
 TEST_CASE("bfloat16: a linear layer's output is float32's, rounded once") {

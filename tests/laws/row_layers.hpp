@@ -99,4 +99,17 @@ struct EmbeddingLaw : Defaults {
   }
 };
 
+/// The attention's output gate: input 0 is what is gated, input 1 the gate.
+template <index_t N>
+struct OutputGateLaw : Defaults {
+  using Layer = NoParameters;
+  static constexpr std::array inputs{Input{N}, Input{N}};
+  static constexpr index_t output = N;
+  static void forward(const auto& c) { evaluate(c.device, output_gate_formula(), c.y, c.x[0], c.x[1]); }
+  static void backward(const auto& c, const auto& b) {
+    differentiate(c.device, output_gate_formula(), b.d_y, gradients(overwrite(b.d_x[0]), overwrite(b.d_x[1])),
+                  b.scratch, c.x[0], c.x[1]);
+  }
+};
+
 }  // namespace k3spec::laws

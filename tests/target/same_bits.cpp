@@ -180,7 +180,8 @@ TEST_CASE("a planted fault in what is remembered shows") {
   State right({1, 40}), wrong({1, 40});
   tiny(right, text), tiny(wrong, text);
   float& x = wrong.mla(0, 0)(11, 3);
-  x = std::nextafter(x, 1e9F);
+  // One unit in the last place may vanish in the sums that follow; this cannot.
+  x *= 1.001F;
   CHECK_FALSE(tiny(right, next) == tiny(wrong, next));
 }
 

@@ -230,17 +230,31 @@ inline Packet<float> mantissa(Packet<float> x) {
 }
 
 /// Those of float are core/float_math.hpp's, those of double the standard library's, lane by lane.
-inline Packet<float> exp(Packet<float> x) { return float_math::exp(x); }
-inline Packet<double> exp(Packet<double> x) {
-  return detail::lanewise(x, [](double lane) { return std::exp(lane); });
+template <std::floating_point S>
+Packet<S> exp(Packet<S> x) {
+  if constexpr (std::same_as<S, float>) {
+    return float_math::exp(x);
+  } else {
+    return detail::lanewise(x, [](S lane) { return std::exp(lane); });
+  }
 }
-inline Packet<float> log(Packet<float> x) { return float_math::log(x); }
-inline Packet<double> log(Packet<double> x) {
-  return detail::lanewise(x, [](double lane) { return std::log(lane); });
+
+template <std::floating_point S>
+Packet<S> log(Packet<S> x) {
+  if constexpr (std::same_as<S, float>) {
+    return float_math::log(x);
+  } else {
+    return detail::lanewise(x, [](S lane) { return std::log(lane); });
+  }
 }
-inline Packet<float> tanh(Packet<float> x) { return float_math::tanh(x); }
-inline Packet<double> tanh(Packet<double> x) {
-  return detail::lanewise(x, [](double lane) { return std::tanh(lane); });
+
+template <std::floating_point S>
+Packet<S> tanh(Packet<S> x) {
+  if constexpr (std::same_as<S, float>) {
+    return float_math::tanh(x);
+  } else {
+    return detail::lanewise(x, [](S lane) { return std::tanh(lane); });
+  }
 }
 
 /// All lanes added, in an order that is the same for every call.

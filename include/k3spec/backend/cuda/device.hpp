@@ -75,7 +75,8 @@ class Cuda {
   /// end.)
   template <class T, index_t... E>
   bool is_reachable(const View<T, E...>& v) const {
-    if (!options_.check_pointers || v.data() == nullptr || v.size() == 0) return true;
+    if (!options_.check_pointers || v.size() == 0) return true;
+    if (v.data() == nullptr) return false;
     cudaPointerAttributes attributes{};
     cuda::check(cudaPointerGetAttributes(&attributes, v.data()), "cudaPointerGetAttributes");
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
@@ -84,7 +85,7 @@ class Cuda {
   /// \throws Error when v is not memory of a card
   template <class T, index_t... E>
   void require_device_memory(const View<T, E...>& v, std::string_view what) const {
-    if (!is_reachable(v)) throw Error(what, "host memory", "device memory");
+    if (!is_reachable(v)) throw Error(what, v.data() == nullptr ? "a null pointer" : "host memory", "device memory");
   }
 
  private:
