@@ -40,21 +40,20 @@ TEST_CASE_TEMPLATE("special values in pairs: each function gives the same bits",
   for (const T v : kinds) {
     for (const T w : kinds) a.push_back(v), b.push_back(w);
   }
-  const auto all =
-      formulas(x0 + x1, x0 - x1, x0 * x1, x0 / x1, min(x0, x1), max(x0, x1), exp(x0), log(x0), tanh(x0), sigmoid(x0),
-               softplus(x0), sqrt(x0), rsqrt(x0), abs(x0), -square(x0), expr::rounded_to<T>(x0 * x1));
-  check_both([&]<class D>(std::type_identity<D>) {
-    test::Mirror<T, D> x(a), y(b), out(std::vector<T>(a.size() * 16));
-    const auto n = static_cast<index_t>(a.size());
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto result = [&](std::size_t i) {
-        return Vector<T>(out.vector().data() + static_cast<index_t>(i) * n, n);
-      };
-      evaluate(test::device<D>(), all, outputs(result(I)...), x.vector(), y.vector());
-    }
-    (std::make_index_sequence<16>{});
-    return as_doubles(out.get());
-  });
+  // Four at a time: a kernel of all sixteen would have more values than registers.
+  const auto check = [&](const auto& four) {
+    check_both([&]<class D>(std::type_identity<D>) {
+      test::Mirror<T, D> x(a), y(b), out(std::vector<T>(a.size() * 4));
+      const auto n = static_cast<index_t>(a.size());
+      const auto result = [&](index_t i) { return Vector<T>(out.vector().data() + i * n, n); };
+      evaluate(test::device<D>(), four, outputs(result(0), result(1), result(2), result(3)), x.vector(), y.vector());
+      return as_doubles(out.get());
+    });
+  };
+  check(formulas(x0 + x1, x0 - x1, x0 * x1, x0 / x1));
+  check(formulas(min(x0, x1), max(x0, x1), exp(x0), log(x0)));
+  check(formulas(tanh(x0), sigmoid(x0), softplus(x0), sqrt(x0)));
+  check(formulas(rsqrt(x0), abs(x0), -square(x0), expr::rounded_to<T>(x0 * x1)));
 }
 
 TEST_CASE("special values in pairs: each function's slopes, too") {
