@@ -138,8 +138,7 @@ TEST_CASE("sums of nothing, and products without rows or columns") {
   CHECK(c.get() == std::vector<float>{1, 2, 3, 4, 5, 6});
   gemm(device, a, Op::plain, b, Op::plain, out);
   CHECK(c.get() == std::vector<float>(6, 0.0f));
-  gemm(device, Matrix<float>(nullptr, 0, 5), Op::plain, Matrix<float>(nullptr, 5, 3), Op::plain,
-       Matrix<float>(nullptr, 0, 3));
+  gemm(device, Matrix<float>(nullptr, 0, 2), Op::plain, out, Op::plain, Matrix<float>(nullptr, 0, 3));
 }
 
 TEST_CASE("a batch on Cuda: matrices one after another, and heads beside each other") {
