@@ -27,6 +27,7 @@ inline constexpr CudaOptions small_workspaces{.blas_workspace = stands_in ? 4096
 
 template <>
 struct TestDevice<Cuda> {
+  static constexpr bool rows_of_products_are_alone = stands_in;
   static const Cuda& get(int) {
     static const Cuda cuda(small_workspaces);
     return cuda;

@@ -52,6 +52,8 @@ struct Defaults {
   static constexpr index_t vocabulary = 1;
   /// The output is one number, in row 0, with d_y = 1.
   static constexpr bool scalar = false;
+  /// Products, whose rows cuBLAS on a card may sum in another way among others.
+  static constexpr bool products = false;
   template <class T>
   struct Saved {
     template <Allocator A>

@@ -11,6 +11,7 @@ namespace k3spec::laws {
 template <index_t In, index_t Out>
 struct LinearLaw : Defaults {
   using Layer = Linear<In, Out>;
+  static constexpr bool products = true;
   static constexpr std::array inputs{Input{In}};
   static constexpr index_t output = Out;
   static void forward(const auto& c) { Layer::forward(c.device, c.w, c.x[0], c.y); }
@@ -44,6 +45,7 @@ struct AddingNormLaw : RMSNormLaw<N> {
 template <class Mlp, index_t Hidden>
 struct MlpLaw : Defaults {
   using Layer = Mlp;
+  static constexpr bool products = true;
   static constexpr std::array inputs{Input{Hidden}};
   static constexpr index_t output = Hidden;
   template <class T>

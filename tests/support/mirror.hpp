@@ -17,6 +17,7 @@ struct TestDevice;
 
 template <>
 struct TestDevice<Cpu> {
+  static constexpr bool rows_of_products_are_alone = true;
   static Cpu get(int threads) { return Cpu{threads}; }
   static long allocations() { return ::allocations(); }
 };
