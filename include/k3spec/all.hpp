@@ -21,6 +21,7 @@
 #include <k3spec/core/view.hpp>
 
 // config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
+#include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>

@@ -1,0 +1,77 @@
+#pragma once
+/// \file
+/// Block drafts of Kimi K3 as types: the target's config with what the draft adds or has otherwise.
+/// defines: MarkovHeadType, configs::KimiK3DFlash, configs::KimiK3DSpark, configs::KimiK3TinyDFlash,
+/// configs::KimiK3TinyDSpark
+
+#include <k3spec/config/kimi_k3.hpp>
+
+namespace k3spec {
+
+/// How DSpark's Markov head makes its latent from the previous token: the token's row alone, that row gated by the
+/// hidden state, or a recurrent state over the block.
+enum class MarkovHeadType { vanilla, gated, rnn };
+
+namespace configs {
+namespace detail {
+
+/// What DFlash and DSpark drafts add to their target's config.
+template <class Target>
+struct BlockDraft : Target {
+  /// Layers of the draft (config.json: num_hidden_layers).
+  static constexpr index_t num_draft_layers = 2;
+  /// Target layers whose states make the context, one beside the other.
+  static constexpr index_t num_target_layers = 3;
+  static constexpr index_t target_hidden_size = Target::hidden_size;
+  /// Positions of a block that are drafted together.
+  static constexpr index_t block_size = 8;
+  /// What stands where a token is to be predicted. K3 has no such token: each draft picks one.
+  static constexpr std::optional<index_t> mask_token_id = std::nullopt;
+  /// A block's positions see those after them, too, unless causal.
+  static constexpr bool block_causal = false;
+  /// A query sees context fewer than so many positions before it; none: all of it.
+  static constexpr std::optional<index_t> sliding_window = std::nullopt;
+};
+
+template <class Target>
+struct DFlash : BlockDraft<Target> {
+  /// As the target's own attention has it.
+  static constexpr double mla_norm_eps = Target::target_mla_norm_eps;
+};
+
+template <class Target>
+struct DSpark : BlockDraft<Target> {
+  static constexpr index_t block_size = 5;
+  /// Width of the Markov head; 0: no head.
+  static constexpr index_t markov_rank = 256;
+  static constexpr MarkovHeadType markov_head_type = MarkovHeadType::vanilla;
+  static constexpr bool enable_confidence_head = true;
+  /// The confidence head reads the Markov head's row of the previous token, too.
+  static constexpr bool confidence_head_with_markov = true;
+  /// Whether embed_tokens and lm_head are trained; they begin as copies of the target's.
+  static constexpr bool train_embeddings = false;
+};
+
+}  // namespace detail
+
+/// The recipes people run on K3.
+struct KimiK3DFlash : detail::DFlash<KimiK3> {
+  static constexpr index_t block_size = 16;
+  static constexpr std::optional<index_t> mask_token_id = 163824;
+};
+struct KimiK3DSpark : detail::DSpark<KimiK3> {
+  static constexpr index_t num_draft_layers = 3;
+  static constexpr std::optional<index_t> mask_token_id = 163824;
+};
+
+/// Drafts for the bundled miniature, which has a mask token of its own.
+struct KimiK3TinyDFlash : detail::DFlash<KimiK3Tiny> {
+  static constexpr std::optional<index_t> mask_token_id = 259;
+};
+struct KimiK3TinyDSpark : detail::DSpark<KimiK3Tiny> {
+  static constexpr std::optional<index_t> mask_token_id = 259;
+  static constexpr index_t markov_rank = 32;
+};
+
+}  // namespace configs
+}  // namespace k3spec
