@@ -73,9 +73,12 @@
 #include <k3spec/ops/visibility.hpp>
 
 // layers: ops with parameters
+#include <k3spec/layers/biased_linear.hpp>
+#include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
+#include <k3spec/layers/markov_head.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/layers/packed.hpp>
 

@@ -1,0 +1,48 @@
+#pragma once
+/// \file
+/// defines: BiasedLinear
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/layers/linear.hpp>
+
+namespace k3spec {
+
+/// y = x Wᵀ + b
+template <index_t In, index_t Out>
+struct BiasedLinear {
+  using Product = Linear<In, Out>;
+  static constexpr index_t in_features = In, out_features = Out;
+
+  template <class T>
+  struct Weights : Product::template Weights<T> {
+    View<stored_t<T>, Out> bias;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Product::visit(w, at, v);
+    v(at / "bias", w.bias, Init::zeros);
+  }
+
+  /// x [rows, In] -> y [rows, Out]. The product is added to the bias: one rounding.
+  template <Device D, class W, AnyView X, AnyView Y>
+  static void forward(const D& device, const W& w, const X& x, const Y& y) {
+    evaluate(device, expr::column<0>, y, w.bias);
+    Product::forward(device, w, x, y, Into::accumulate);
+  }
+
+  /// d_x [rows, In] (= or +=) d_y W
+  template <Device D, class W, AnyView DY, AnyView DX>
+  static void backward_input(const D& device, const W& w, const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
+    Product::backward_input(device, w, d_y, d_x, into);
+  }
+
+  /// d_W += d_yᵀ x, d_b += Σ_rows d_y. scratch: nothing is taken.
+  template <class S, Device D, AnyView X, AnyView DY, Allocator A>
+  static void backward_weight(const D& device, const Weights<S>& d_w, const X& x, const DY& d_y, A& scratch) {
+    Product::backward_weight(device, d_w, x, d_y);
+    differentiate(device, expr::column<0>, d_y, gradients(accumulate(d_w.bias)), scratch, d_w.bias);
+  }
+};
+
+}  // namespace k3spec

@@ -1,0 +1,82 @@
+#pragma once
+/// \file
+/// DSpark's confidence head: w · [h (‖ W₁[prev])] + b, a logit of the probability that a slot's token is accepted.
+/// defines: ConfidenceHead
+
+#include <k3spec/config/block_drafts.hpp>
+#include <k3spec/layers/biased_linear.hpp>
+
+namespace k3spec {
+
+/// R rows, H hidden, rank that of the Markov head.
+template <class Config>
+struct ConfidenceHead {
+  static constexpr bool with_markov = Config::confidence_head_with_markov;
+  static_assert(!with_markov || Config::markov_rank > 0,
+                "ConfidenceHead: confidence_head_with_markov needs a Markov head (markov_rank above 0)");
+  static constexpr index_t hidden = Config::hidden_size, rank = with_markov ? Config::markov_rank : 0;
+  static constexpr index_t features = hidden + rank;
+  using Projection = BiasedLinear<features, 1>;
+
+  template <class T>
+  struct Weights {
+    typename Projection::template Weights<T> proj;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Projection::visit(w.proj, at / "proj", v);
+  }
+
+  /// What backward needs of forward: [h ‖ W₁[prev]]. Nothing where h is all that is read.
+  template <class T>
+  struct Saved {
+    Rows<T, features> joined;
+
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, index_t rows) {
+      Saved s{};
+      if constexpr (with_markov) take_rows(a, rows, s.joined);
+      return s;
+    }
+  };
+
+  /// hidden_states [R, H], previous [R, rank] (MarkovHead::Saved::previous; not read without Markov features) ->
+  /// logits [R, 1]
+  template <class T, Device D, class W, AnyView H, AnyView P, AnyView Y>
+  static void forward(const D& device, const W& w, const H& hidden_states, const P& previous, const Y& logits,
+                      const Saved<T>& saved) {
+    if constexpr (with_markov) {
+      evaluate(device, expr::arg<0>, saved.joined.template columns<0, hidden>(), hidden_states);
+      evaluate(device, expr::arg<0>, saved.joined.template columns<hidden, rank>(), previous);
+      Projection::forward(device, w.proj, saved.joined, logits);
+    } else {
+      Projection::forward(device, w.proj, hidden_states, logits);
+    }
+  }
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t) {
+    return 0;
+  }
+
+  /// d_logits [R, 1] -> added to parameter gradients, to d_hidden [R, H] and, with Markov features, to
+  /// d_previous [R, rank].
+  template <class T, Device D, AnyView H, AnyView DY, AnyView DH, AnyView DP, Allocator A>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const H& hidden_states, const Saved<T>& saved, const DY& d_logits, const DH& d_hidden,
+                       const DP& d_previous, A& scratch) {
+    const auto row = w.proj.weight.matrix();
+    gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d_hidden.matrix(), Into::accumulate);
+    if constexpr (with_markov) {
+      gemm(device, d_logits.matrix(), Op::plain, row.columns(hidden, rank), Op::plain, d_previous.matrix(),
+           Into::accumulate);
+      Projection::backward_weight(device, d_w.proj, saved.joined, d_logits, scratch);
+    } else {
+      Projection::backward_weight(device, d_w.proj, hidden_states, d_logits, scratch);
+    }
+  }
+};
+
+}  // namespace k3spec
