@@ -9,10 +9,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/block_drafts.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint.hpp>
-#include <k3spec/io/config_json.hpp>
+#include <k3spec/io/draft_config.hpp>
 
 using namespace k3spec;
 
@@ -63,9 +63,14 @@ std::filesystem::path config_file(const std::filesystem::path& checkpoint) {
 
 using Check = void (*)(const io::json&, std::string_view);
 
-const std::map<std::string, Check> configs_by_name{{"kimi-k3", io::check_config<configs::KimiK3>},
-                                                   {"kimi-k3-small", io::check_config<configs::KimiK3Small>},
-                                                   {"kimi-k3-tiny", io::check_config<configs::KimiK3Tiny>}};
+const std::map<std::string, Check> configs_by_name{
+    {"kimi-k3", io::check_config<configs::KimiK3>},
+    {"kimi-k3-dflash", io::check_config<configs::KimiK3DFlash>},
+    {"kimi-k3-dspark", io::check_config<configs::KimiK3DSpark>},
+    {"kimi-k3-small", io::check_config<configs::KimiK3Small>},
+    {"kimi-k3-tiny", io::check_config<configs::KimiK3Tiny>},
+    {"kimi-k3-tiny-dflash", io::check_config<configs::KimiK3TinyDFlash>},
+    {"kimi-k3-tiny-dspark", io::check_config<configs::KimiK3TinyDSpark>}};
 
 }  // namespace
 

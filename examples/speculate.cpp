@@ -138,13 +138,13 @@ void decode(const Options& o) {
   load_target<Config>(o.target, target_parameters);
   const FrozenTarget<Config, float> target(target_parameters.weights());
 
-  const auto draft = load_draft<Config, float>(o.draft);
+  const auto draft = load_draft<Draft, float>(o.draft);
   const auto to_target = draft.vocabulary.target_ids();
 
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
   GreedyDecoder<Config, float> plain(target, capacity, o.decode);
-  SpeculativeDecoder<Config, Draft, float> drafted(target, draft.aux_layer_ids, draft.parameters.weights(),
+  SpeculativeDecoder<Config, Draft, float> drafted(target, draft.layer_ids, draft.parameters.weights(),
                                                    {to_target.data(), to_target.data() + to_target.size()}, capacity,
                                                    o.decode);
   (void)plain.generate(cpu, prompts.front());  // warms caches and threads

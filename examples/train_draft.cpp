@@ -299,8 +299,8 @@ void train(Options o) {
   const ByteText text(o.train), heldout(o.heldout);
   text.check_length(o.settings.length);
   heldout.check_length(o.settings.length * o.settings.batch);
-  const auto layers = resumed ? io::aux_layer_ids(io::read_json(*resumed / draft_config_name),
-                                                  Config::num_aux_hidden_states, resumed->string())
+  const auto layers = resumed ? io::draft_layer_ids<Trainer::Draft::kind, Config>(
+                                    io::read_json(*resumed / draft_config_name), resumed->string())
                               : default_aux_layer_ids(Config::num_hidden_layers);
   Trainer trainer(cpu, load_target_from(o.target), choose_vocabulary(resumed, text), layers, o.settings);
   if (resumed) trainer.resume(*resumed);

@@ -24,6 +24,7 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
@@ -110,6 +111,7 @@
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/convert.hpp>
+#include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mapped_file.hpp>

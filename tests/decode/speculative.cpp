@@ -45,9 +45,7 @@ const Tiny& tiny() {
 }
 
 /// A draft that the main job trained; most of what it says is right.
-LoadedEagle3<Config, float> load_trained() {
-  return load_draft<Config, float>(root / "tests/data/drafts/eagle3_k3_tiny");
-}
+LoadedDraft<Draft, float> load_trained() { return load_draft<Draft, float>(root / "tests/data/drafts/eagle3_k3_tiny"); }
 
 std::vector<index_t> target_ids(const DraftVocabulary& v) {
   return {v.target_ids().data(), v.target_ids().data() + v.target_ids().size()};

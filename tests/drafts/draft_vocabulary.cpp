@@ -7,6 +7,7 @@
 
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
 
 #include "tests/support/temporary.hpp"
 
@@ -19,9 +20,7 @@ Ids ids_of(const DraftVocabulary& v) { return {v.target_ids().data(), v.target_i
 
 /// A draft with nothing but what a vocabulary needs.
 struct Draft {
-  struct config {
-    static constexpr index_t draft_vocab_size = 3, vocab_size = 6;
-  };
+  static constexpr index_t draft_vocabulary = 3, vocabulary = 6;
   template <class T>
   struct Weights {
     View<T, 3, 2> head;
@@ -149,19 +148,19 @@ TEST_CASE("a draft's folder is loaded with its config.json, which must agree") {
   Parameters<Eagle3Draft<Config>, float> parameters;
   parameters.initialize(3);
   const std::vector<std::int64_t> counts(Config::vocab_size);
-  auto config = io::eagle3_config_json<Config>({1, 3, 4}, DType::F32);
+  auto config = io::draft_config_json<DraftKind::eagle3, Config>({1, 3, 4}, DType::F32);
   save_draft(directory.path(), parameters, DraftVocabulary::most_frequent(counts, Config::draft_vocab_size), config);
-  const auto loaded = load_draft<Config, float>(directory.path());
-  CHECK(loaded.aux_layer_ids == Ids{1, 3, 4});
+  const auto loaded = load_draft<Eagle3Draft<Config>, float>(directory.path());
+  CHECK(loaded.layer_ids == Ids{1, 3, 4});
   CHECK(loaded.vocabulary.draft_size() == Config::draft_vocab_size);
   const auto a = std::as_const(parameters).trainable(), b = loaded.parameters.trainable();
   CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));
   config["hidden_size"] = 7;
   config["rms_norm_eps"] = 1;
   test::write(directory / "config.json", config.dump());
-  CHECK_THROWS_WITH_AS((load_draft<Config, float>(directory.path())),
+  CHECK_THROWS_WITH_AS((load_draft<Eagle3Draft<Config>, float>(directory.path())),
                        doctest::Contains("config.json: found 2 differences"), Error);
   std::filesystem::remove(directory / "config.json");
-  CHECK_THROWS_WITH_AS((load_draft<Config, float>(directory.path())), doctest::Contains("config.json: found No such"),
-                       Error);
+  CHECK_THROWS_WITH_AS((load_draft<Eagle3Draft<Config>, float>(directory.path())),
+                       doctest::Contains("config.json: found No such"), Error);
 }

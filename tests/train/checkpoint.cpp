@@ -15,9 +15,7 @@ using namespace k3spec;
 namespace {
 
 struct Model {
-  struct config {
-    static constexpr index_t draft_vocab_size = 3, vocab_size = 6;
-  };
+  static constexpr index_t draft_vocabulary = 3, vocabulary = 6;
   template <class T>
   struct Weights {
     View<T, 6, 4> embed;

@@ -4,6 +4,7 @@
 /// defines: MarkovHeadType, configs::KimiK3DFlash, configs::KimiK3DSpark, configs::KimiK3TinyDFlash,
 /// configs::KimiK3TinyDSpark
 
+#include <k3spec/config/conventions.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
 namespace k3spec {
@@ -11,6 +12,8 @@ namespace k3spec {
 /// How DSpark's Markov head makes its latent from the previous token: the token's row alone, that row gated by the
 /// hidden state, or a recurrent state over the block.
 enum class MarkovHeadType { vanilla, gated, rnn };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<MarkovHeadType>{"vanilla", "gated", "rnn"};
 
 namespace configs {
 namespace detail {

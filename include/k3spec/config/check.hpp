@@ -1,9 +1,13 @@
 #pragma once
 /// \file
 /// What a config must not say, refused when compiling, each with its reason.
-/// defines: CheckedTarget, CheckedEagle3
+/// defines: CheckedTarget, CheckedEagle3, CheckedDFlash, CheckedDSpark, check_mask_token
 
-#include <k3spec/config/kimi_k3.hpp>
+#include <optional>
+#include <string>
+
+#include <k3spec/config/block_drafts.hpp>
+#include <k3spec/core/error.hpp>
 
 namespace k3spec {
 
@@ -61,5 +65,40 @@ struct CheckedEagle3 : detail::CheckedBackbone<Config> {
   static_assert(Config::num_aux_hidden_states >= 1 && Config::target_hidden_size > 0,
                 "config: num_aux_hidden_states and target_hidden_size must be positive");
 };
+
+/// The same for DFlash drafts.
+template <class Config>
+struct CheckedDFlash : detail::CheckedBackbone<Config> {
+  static_assert(Config::block_size >= 2,
+                "config: block_size must be at least 2: a block is an anchor and what follows");
+  static_assert(Config::num_draft_layers >= 1 && Config::num_target_layers >= 1 && Config::target_hidden_size > 0,
+                "config: num_draft_layers, num_target_layers and target_hidden_size must be positive");
+  static_assert(Config::sliding_window.value_or(1) >= 1, "config: sliding_window must be positive or none");
+};
+
+/// The same for DSpark drafts.
+template <class Config>
+struct CheckedDSpark : CheckedDFlash<Config> {
+  static_assert(Config::markov_rank >= 0, "config: markov_rank must not be negative; 0 is no Markov head");
+  static_assert(!Config::confidence_head_with_markov || Config::markov_rank > 0,
+                "config: confidence_head_with_markov needs a Markov head, markov_rank > 0");
+};
+
+/// The mask token of a block draft.
+/// \throws Error unless it is set, in the vocabulary and not a token with a meaning of its own: padding or end of
+///         sequence
+template <class Config>
+index_t check_mask_token() {
+  constexpr std::optional<index_t> mask = Config::mask_token_id;
+  const auto fail = [](const std::string& found, const std::string& wanted) {
+    throw Error("mask_token_id", found, wanted);
+  };
+  if (!mask) fail("nothing", "a token: the target has none, so each draft picks one");
+  const std::string found = std::to_string(mask.value_or(-1));
+  if (*mask < 0 || *mask >= Config::vocab_size) fail(found, "0 to " + std::to_string(Config::vocab_size - 1));
+  if (mask == Config::pad_token_id) fail(found, "another token than pad_token_id");
+  if (mask == Config::eos_token_id) fail(found, "another token than eos_token_id");
+  return *mask;
+}
 
 }  // namespace k3spec

@@ -2,7 +2,8 @@
 /// \file
 /// What engines do differently under the same tensor names and shapes: a mismatch shows only as lost acceptance. Each
 /// is a named value that config.json carries; a name that is not known is an error, never a guess.
-/// defines: AuxStream, LayerIds, SoftmaxMscale, StateNorm, names_of, Eagle3Conventions, default_aux_layer_ids
+/// defines: AuxStream, LayerIds, Slot, SoftmaxMscale, StateNorm, names_of, Eagle3Conventions, BlockConventions,
+/// default_aux_layer_ids, default_target_layer_ids
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,10 @@ enum class AuxStream { running_sum, residual_mixture };
 /// What layer id i names: the output of layer i counted from 0, or the state after i layers have run.
 enum class LayerIds { after_layer_0, layers_executed };
 
+/// Which token slot k of a block (counted from 0) predicts: the one at anchor + k, slot 0 being the anchor itself and
+/// predicting nothing, or the one at anchor + k + 1.
+enum class Slot { anchor_plus_k, anchor_plus_k_plus_1 };
+
 /// Whether YaRN's factor is applied to the softmax scale.
 enum class SoftmaxMscale { none, yarn_mscale_squared };
 
@@ -35,6 +40,8 @@ template <>
 inline constexpr std::array<std::string_view, 2> names_of<AuxStream>{"running_sum", "residual_mixture"};
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<LayerIds>{"after_layer_0", "layers_executed"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<Slot>{"anchor_plus_k", "anchor_plus_k_plus_1"};
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<SoftmaxMscale>{"none", "yarn_mscale_squared"};
 template <>
@@ -57,6 +64,21 @@ struct Eagle3Conventions {
   }
 };
 
+/// The same of a block draft, whose kind decides the slot.
+template <Slot OfDraft>
+struct BlockConventions {
+  AuxStream aux_stream = AuxStream::running_sum;
+  LayerIds layer_ids = LayerIds::after_layer_0;
+  Slot slot = OfDraft;
+
+  template <class C, class V>
+  static constexpr void visit(C& c, V&& v) {
+    v("aux_stream", c.aux_stream);
+    v("layer_ids", c.layer_ids);
+    v("slot", c.slot);
+  }
+};
+
 /// The layers (counted from 0) an EAGLE-3 draft reads unless told otherwise: 1, L/2 - 1 and L - 4.
 /// \throws Error when they are not three different layers
 inline std::vector<index_t> default_aux_layer_ids(index_t num_hidden_layers) {
@@ -64,6 +86,21 @@ inline std::vector<index_t> default_aux_layer_ids(index_t num_hidden_layers) {
   if (ids[0] < ids[1] && ids[1] < ids[2]) return ids;
   throw Error("num_hidden_layers", std::to_string(num_hidden_layers),
               "enough for three different layers 1, L/2 - 1 and L - 4, or the layer ids to be given");
+}
+
+/// The layers a block draft's context is made of unless told otherwise: `count` at equal distances from layer 1 to
+/// layer L - 3.
+/// \throws Error when they are not different ones
+inline std::vector<index_t> default_target_layer_ids(index_t num_hidden_layers, index_t count) {
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < count; ++i) {
+    ids.push_back(count == 1 ? num_hidden_layers - 3 : 1 + i * (num_hidden_layers - 4) / (count - 1));
+    if (ids.back() >= 0 && (i == 0 || ids[ids.size() - 2] < ids.back())) continue;
+    throw Error(
+        "num_hidden_layers", std::to_string(num_hidden_layers),
+        "enough for " + std::to_string(count) + " different layers from 1 to L - 3, or the layer ids to be given");
+  }
+  return ids;
 }
 
 }  // namespace k3spec

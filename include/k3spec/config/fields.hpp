@@ -2,7 +2,7 @@
 /// \file
 /// A config's fields by the names config.json has for them; a dot stands for nesting. Written once, so that reading,
 /// comparing and writing cannot disagree.
-/// defines: visit_target_fields, visit_eagle3_fields
+/// defines: visit_target_fields, visit_eagle3_fields, visit_dflash_fields, visit_dspark_fields
 
 namespace k3spec {
 
@@ -70,6 +70,40 @@ constexpr void visit_eagle3_fields(V&& v) {
   v("target_hidden_size", Config::target_hidden_size);
   v("fc_norm", Config::fc_norm);
   v("norm_output", Config::norm_output);
+  v("train_embeddings", Config::train_embeddings);
+}
+
+namespace detail {
+
+/// What block drafts share.
+template <class Config, class V>
+constexpr void visit_block_fields(V&& v) {
+  visit_backbone_fields<Config>(v);
+  v("mla_norm_eps", Config::mla_norm_eps);
+  v("num_hidden_layers", Config::num_draft_layers);
+  v("target_hidden_size", Config::target_hidden_size);
+  v("block_size", Config::block_size);
+  v("mask_token_id", Config::mask_token_id);
+  v("block_causal", Config::block_causal);
+  v("sliding_window", Config::sliding_window);
+}
+
+}  // namespace detail
+
+/// The fields of a DFlash draft.
+template <class Config, class V>
+constexpr void visit_dflash_fields(V&& v) {
+  detail::visit_block_fields<Config>(v);
+}
+
+/// The fields of a DSpark draft.
+template <class Config, class V>
+constexpr void visit_dspark_fields(V&& v) {
+  detail::visit_block_fields<Config>(v);
+  v("markov_rank", Config::markov_rank);
+  v("markov_head_type", Config::markov_head_type);
+  v("enable_confidence_head", Config::enable_confidence_head);
+  v("confidence_head_with_markov", Config::confidence_head_with_markov);
   v("train_embeddings", Config::train_embeddings);
 }
 

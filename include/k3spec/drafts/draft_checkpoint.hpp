@@ -2,17 +2,17 @@
 /// \file
 /// A draft on disk: model.safetensors, with the names that its `visit` gives and d2t and t2d when it does not say every
 /// token, and config.json.
-/// defines: draft_config_name, save_draft, load_draft, LoadedEagle3
+/// defines: draft_config_name, save_draft, load_draft, LoadedDraft
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
-#include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/checkpoint.hpp>
-#include <k3spec/io/config_json.hpp>
+#include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
@@ -40,7 +40,7 @@ void save_draft(const std::filesystem::path& directory, const Parameters<Draft, 
 template <class Draft, Element T>
 DraftVocabulary load_draft(const std::filesystem::path& path, Parameters<Draft, T>& parameters) {
   const auto checkpoint = io::Checkpoint::open(path);
-  auto vocabulary = DraftVocabulary::read(checkpoint, Draft::config::draft_vocab_size, Draft::config::vocab_size);
+  auto vocabulary = DraftVocabulary::read(checkpoint, Draft::draft_vocabulary, Draft::vocabulary);
   auto weights = parameters.mutable_weights();
   io::LoadOptions options;
   options.known = io::named({DraftVocabulary::d2t_name, DraftVocabulary::t2d_name});
@@ -48,23 +48,24 @@ DraftVocabulary load_draft(const std::filesystem::path& path, Parameters<Draft, 
   return vocabulary;
 }
 
-/// An EAGLE-3 draft with all that its folder says of it.
-template <class Config, Element T>
-struct LoadedEagle3 {
-  Parameters<Eagle3Draft<Config>, T> parameters;
-  DraftVocabulary vocabulary;
-  std::vector<index_t> aux_layer_ids;  ///< the target layers it reads
+/// A draft with all that its folder says of it.
+template <class Draft, Element T>
+struct LoadedDraft {
+  Parameters<Draft, T> parameters;
+  DraftVocabulary vocabulary;      ///< every token where the draft says them all
+  std::vector<index_t> layer_ids;  ///< the target layers it reads
 };
 
-/// A draft's folder, config.json included, which must agree with Config.
+/// A draft's folder, config.json included, which must agree with the draft's config.
 /// \throws Error naming the file; differences of config.json all at once, before anything is allocated
-template <class Config, Element T>
-LoadedEagle3<Config, T> load_draft(const std::filesystem::path& folder) {
+template <class Draft, Element T>
+LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder) {
+  using Config = typename Draft::config;
   const auto file = folder / draft_config_name;
   const io::json config = io::read_json(file);
-  io::check_eagle3_config<Config>(config, file.string());
-  auto layers = io::aux_layer_ids(config, Config::num_aux_hidden_states, file.string());
-  Parameters<Eagle3Draft<Config>, T> parameters;
+  io::check_draft_config<Draft::kind, Config>(config, file.string());
+  auto layers = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
+  Parameters<Draft, T> parameters;
   auto vocabulary = load_draft(folder, parameters);
   return {std::move(parameters), std::move(vocabulary), std::move(layers)};
 }

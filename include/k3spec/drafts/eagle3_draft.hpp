@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/draft_kind.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -23,6 +23,7 @@ struct Eagle3Draft {
   static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
 
   using config = Config;
+  static constexpr DraftKind kind = DraftKind::eagle3;
   static constexpr index_t hidden = Config::hidden_size;
   static constexpr index_t num_aux = Config::num_aux_hidden_states;
   static constexpr index_t aux_size = Config::target_hidden_size;

@@ -1,8 +1,7 @@
 #pragma once
 /// \file
-/// config.json against a config compiled in: all that differs is said at once.
-/// defines: io::read_json, io::text_config, io::target_differences, io::eagle3_differences, io::check_target_config,
-/// io::check_eagle3_config, io::check_config, io::eagle3_config_json, io::eagle3_conventions
+/// A target's config.json against the config compiled in: all that differs is said at once.
+/// defines: io::read_json, io::text_config, io::Differences, io::target_differences, io::check_target_config
 
 #include <algorithm>
 #include <filesystem>
@@ -10,19 +9,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>
-#include <k3spec/core/dtype.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/mapped_file.hpp>
 
 namespace k3spec::io {
-
-/// The name transformers knows an EAGLE-3 draft of K3 by.
-inline constexpr std::string_view eagle3_architecture = "KimiK3Eagle3DraftModel";
 
 /// \throws Error when the file cannot be read or is not JSON
 inline json read_json(const std::filesystem::path& path) {
@@ -42,13 +38,38 @@ using Differences = std::vector<std::string>;
 
 namespace detail {
 
+/// The value of a named convention, or none when the name is not known.
+template <class E>
+std::optional<E> named_value(const json& name) {
+  for (std::size_t i = 0; i < names_of<E>.size(); ++i) {
+    if (name == names_of<E>[i]) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+template <class E>
+std::string value_name(E value) {
+  return std::string(names_of<E>[static_cast<std::size_t>(value)]);
+}
+
+template <class E>
+std::string all_names() {
+  std::string text;
+  for (const auto name : names_of<E>) text.append(text.empty() ? "" : " or ").append(name);
+  return text;
+}
+
+template <class T>
+json field_value(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return value_name(value);
+  } else {
+    return json(value);
+  }
+}
 template <class T>
 json field_value(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
-}
-template <class T>
-json field_value(const T& value) {
-  return json(value);
 }
 
 inline std::string field_text(const json& value) { return value.is_null() ? "nothing" : excerpt(value); }
@@ -128,32 +149,6 @@ inline void compare_layer_lists(FieldComparison& fields) {
   if (next <= layers.get<index_t>()) fields.note(both, "no layer " + std::to_string(next), wanted);
 }
 
-/// The value of a named convention, or none when the name is not known.
-template <class E>
-std::optional<E> named_value(const json& name) {
-  for (std::size_t i = 0; i < names_of<E>.size(); ++i) {
-    if (name == names_of<E>[i]) return static_cast<E>(i);
-  }
-  return std::nullopt;
-}
-
-template <class E>
-std::string value_name(E value) {
-  return std::string(names_of<E>[static_cast<std::size_t>(value)]);
-}
-
-template <class E>
-std::string all_names() {
-  std::string text;
-  for (const auto name : names_of<E>) text.append(text.empty() ? "" : " or ").append(name);
-  return text;
-}
-
-inline bool has_architecture(const json& root, std::string_view name) {
-  const json list = find_field(root, "architectures");
-  return list.is_array() && std::find(list.begin(), list.end(), json(name)) != list.end();
-}
-
 inline void throw_differences(std::string_view subject, const Differences& differences) {
   if (differences.empty()) return;
   std::string lines = "none:";
@@ -176,88 +171,10 @@ Differences target_differences(const json& root) {
   return fields.differences;
 }
 
-/// All that an EAGLE-3 draft's config.json says otherwise than Config and the conventions.
-template <class Config>
-Differences eagle3_differences(const json& root, const Eagle3Conventions& conventions = {}) {
-  [[maybe_unused]] constexpr CheckedEagle3<Config> checked{};
-  detail::FieldComparison fields{root, {}};
-  if (!detail::has_architecture(root, eagle3_architecture)) {
-    fields.note("architectures", detail::field_text(fields.find("architectures")), std::string(eagle3_architecture));
-  }
-  visit_eagle3_fields<Config>(fields);
-  Eagle3Conventions::visit(conventions, [&](const char* name, auto value) { fields(name, detail::value_name(value)); });
-  fields("num_hidden_layers", 1);
-  fields.if_there("hidden_act", "situ");
-  fields.if_there("tie_word_embeddings", false);
-  return fields.differences;
-}
-
 /// \throws Error that lists every difference. \param subject  the file's name
 template <class Config>
 void check_target_config(const json& root, std::string_view subject = "config.json") {
   detail::throw_differences(subject, target_differences<Config>(root));
-}
-template <class Config>
-void check_eagle3_config(const json& root, std::string_view subject = "config.json",
-                         const Eagle3Conventions& conventions = {}) {
-  detail::throw_differences(subject, eagle3_differences<Config>(root, conventions));
-}
-
-/// One or the other, by what the file says it is.
-template <class Config>
-void check_config(const json& root, std::string_view subject = "config.json") {
-  const bool draft = detail::has_architecture(root, eagle3_architecture);
-  detail::throw_differences(subject, draft ? eagle3_differences<Config>(root) : target_differences<Config>(root));
-}
-
-/// The conventions a draft's config.json names.
-/// \throws Error on one that is absent or has a name that is not known
-inline Eagle3Conventions eagle3_conventions(const json& root, std::string_view subject = "config.json") {
-  Eagle3Conventions out;
-  Eagle3Conventions::visit(out, [&]<class E>(const char* name, E& value) {
-    const json found = detail::find_field(root, name);
-    const auto known = detail::named_value<E>(found);
-    if (!known) throw Error(std::string(subject) + ": " + name, detail::field_text(found), detail::all_names<E>());
-    value = *known;
-  });
-  return out;
-}
-
-/// The target layers a draft reads, in the order of fc's input.
-/// \throws Error unless there are `count` different ones
-inline std::vector<index_t> aux_layer_ids(const json& root, index_t count, std::string_view subject = "config.json") {
-  const json found = detail::find_field(root, "aux_layer_ids");
-  std::vector<index_t> ids;
-  for (const json& id : found.is_array() ? found : json::array()) {
-    if (id.is_number_integer()) ids.push_back(id.get<index_t>());
-  }
-  std::vector<index_t> sorted = ids;
-  std::sort(sorted.begin(), sorted.end());
-  const bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  if (!distinct || ids.size() != static_cast<std::size_t>(count) || ids.size() != found.size()) {
-    throw Error(std::string(subject) + ": aux_layer_ids", detail::field_text(found),
-                std::to_string(count) + " different layers");
-  }
-  return ids;
-}
-
-/// config.json of an EAGLE-3 draft. check_config<Config> of it finds nothing.
-/// \param layer_ids  the target layers it reads
-/// \param dtype      how its parameters are stored: F64, F32 or BF16
-template <class Config>
-json eagle3_config_json(const std::vector<index_t>& layer_ids, DType dtype, const Eagle3Conventions& conventions = {}) {
-  json root;
-  visit_eagle3_fields<Config>(
-      [&](const char* name, const auto& value) { detail::set_field(root, name, detail::field_value(value)); });
-  Eagle3Conventions::visit(conventions, [&](const char* name, auto value) { root[name] = detail::value_name(value); });
-  root["architectures"] = {eagle3_architecture};
-  root["model_type"] = "kimi_k3";
-  root["num_hidden_layers"] = 1;
-  root["hidden_act"] = "situ";
-  root["tie_word_embeddings"] = false;
-  root["aux_layer_ids"] = layer_ids;
-  root["dtype"] = dtype == DType::F64 ? "float64" : dtype == DType::F32 ? "float32" : "bfloat16";
-  return root;
 }
 
 }  // namespace k3spec::io

@@ -10,7 +10,7 @@
 
 #include <k3spec/core/device.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/io/config_json.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/metrics.hpp>
@@ -96,7 +96,7 @@ class Eagle3Trainer {
   void save(CheckpointDirectory& checkpoints) {
     checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
       save_draft(directory, parameters_, features_.vocabulary(),
-                 io::eagle3_config_json<Config>(aux_layer_ids_, dtype_of<T>));
+                 io::draft_config_json<Draft::kind, Config>(aux_layer_ids_, dtype_of<T>));
       checkpoints.before("trainer");
       save_trainer(directory, optimizer_, progress_);
     });
@@ -164,8 +164,8 @@ class Eagle3Trainer {
   void check_config(const std::filesystem::path& directory) const {
     const auto file = directory / draft_config_name;
     const io::json config = io::read_json(file);
-    io::check_eagle3_config<Config>(config, file.string());
-    const auto found = io::aux_layer_ids(config, Config::num_aux_hidden_states, file.string());
+    io::check_draft_config<Draft::kind, Config>(config, file.string());
+    const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
     if (found == aux_layer_ids_) return;
     throw Error(file.string() + ": aux_layer_ids", io::json(found).dump(), io::json(aux_layer_ids_).dump());
   }

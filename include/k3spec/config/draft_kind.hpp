@@ -1,0 +1,70 @@
+#pragma once
+/// \file
+/// The kinds of draft, and for each what its config.json is made of.
+/// defines: DraftKind, DraftForm
+
+#include <k3spec/config/check.hpp>
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/config/fields.hpp>
+
+namespace k3spec {
+
+enum class DraftKind { eagle3, dflash, dspark };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<DraftKind>{"eagle3", "dflash", "dspark"};
+
+/// `architecture`: the name transformers knows the draft by. `layers_field`: the field with the ids of the target
+/// layers it reads, and how many there are. `visit`: its fields; `Checked`: what they must not say.
+template <DraftKind Kind>
+struct DraftForm;
+
+template <>
+struct DraftForm<DraftKind::eagle3> {
+  static constexpr std::string_view architecture = "KimiK3Eagle3DraftModel";
+  static constexpr const char* layers_field = "aux_layer_ids";
+  using Conventions = Eagle3Conventions;
+  template <class Config>
+  using Checked = CheckedEagle3<Config>;
+  template <class Config>
+  static constexpr index_t target_layers = Config::num_aux_hidden_states;
+
+  template <class Config, class V>
+  static constexpr void visit(V&& v) {
+    visit_eagle3_fields<Config>(v);
+    v("num_hidden_layers", index_t{1});
+  }
+};
+
+template <>
+struct DraftForm<DraftKind::dflash> {
+  static constexpr std::string_view architecture = "KimiK3DFlashDraftModel";
+  static constexpr const char* layers_field = "target_layer_ids";
+  using Conventions = BlockConventions<Slot::anchor_plus_k>;
+  template <class Config>
+  using Checked = CheckedDFlash<Config>;
+  template <class Config>
+  static constexpr index_t target_layers = Config::num_target_layers;
+
+  template <class Config, class V>
+  static constexpr void visit(V&& v) {
+    visit_dflash_fields<Config>(v);
+  }
+};
+
+template <>
+struct DraftForm<DraftKind::dspark> {
+  static constexpr std::string_view architecture = "KimiK3DSparkModel";
+  static constexpr const char* layers_field = "target_layer_ids";
+  using Conventions = BlockConventions<Slot::anchor_plus_k_plus_1>;
+  template <class Config>
+  using Checked = CheckedDSpark<Config>;
+  template <class Config>
+  static constexpr index_t target_layers = Config::num_target_layers;
+
+  template <class Config, class V>
+  static constexpr void visit(V&& v) {
+    visit_dspark_fields<Config>(v);
+  }
+};
+
+}  // namespace k3spec
