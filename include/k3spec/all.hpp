@@ -62,6 +62,9 @@
 // ops: functions of tensors, forward beside backward
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/ops/attention_tile.hpp>
+#include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/kda.hpp>

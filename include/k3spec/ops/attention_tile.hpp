@@ -1,0 +1,234 @@
+#pragma once
+/// \file
+/// Softmax attention of at most query_tile queries of one head, a tile of at most key_tile keys at a time: what the
+/// attention ops share. With s = q·k / sqrt(nope + rope) and p = softmax(s) over the keys that a query sees,
+///
+///   forward    o = Σ p v, lse = log Σ exp(s); weights are relative to the largest score so far, and what was summed
+///              before is rescaled when that grows
+///   backward   p = exp(s - lse); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) / sqrt(nope + rope), dQ += dS K, dK += dSᵀ Q
+///
+/// A query's row of every sum is its own chain over the keys in the order in which they are added. Keys that it does
+/// not see add 0 times their value.
+/// defines: AttentionKeys, AttentionTile
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/cpu/gemm.hpp>
+
+namespace k3spec {
+
+/// Keys and values of all heads.
+template <class T>
+struct AttentionKeys {
+  Matrix<T> kv;      ///< [rows, heads·(nope+v)], heads of [k_nope ‖ v]
+  Matrix<T> k_rope;  ///< [rows, rope], shared by all heads
+};
+
+template <index_t Heads, index_t Nope, index_t Rope, index_t V>
+struct AttentionTile {
+  static constexpr index_t qk = Nope + Rope, kv = Nope + V;
+  static constexpr index_t query_tile = 32, key_tile = 64;
+
+  /// Keys and values of one head: `count` rows of [nope], [rope], [v].
+  template <class T>
+  struct Keys {
+    Matrix<T> nope, rope, v;
+
+    index_t count() const { return nope.extent(0); }
+  };
+
+  /// Columns [begin, begin + width) of rows [row, row + count).
+  template <class T>
+  static Matrix<T> block(const Matrix<T>& m, index_t row, index_t count, index_t begin, index_t width) {
+    return Matrix<T>(m.row(row) + begin, Extents<dyn, dyn>(count, width), m.row_stride());
+  }
+
+  /// Rows [row, row + count) of a head; `rope_head` is where k_rope has a slice for each head, as its gradient has.
+  template <class T>
+  static Keys<T> keys(const AttentionKeys<T>& all, index_t row, index_t count, index_t head, index_t rope_head = 0) {
+    return {block(all.kv, row, count, head * kv, Nope), block(all.k_rope, row, count, rope_head * Rope, Rope),
+            block(all.kv, row, count, head * kv + Nope, V)};
+  }
+
+  template <class S>
+  static S scale() {
+    return S(1) / std::sqrt(static_cast<S>(qk));
+  }
+
+  template <class A, class B>
+  static auto dot(const A* a, const B* b, index_t n) {
+    using S = accumulate_t<A>;
+    Packet<S> total(S(0));
+    for (index_t j = 0; j < n; j += Packet<S>::width) {
+      const index_t m = std::min(Packet<S>::width, n - j);
+      total = fma(Packet<S>::load_first(a + j, m), Packet<S>::load_first(b + j, m), total);
+    }
+    return sum(total);
+  }
+
+  /// y[j] += a · x[j]
+  template <class S, class X>
+  static void axpy(S a, const X* x, S* y, index_t n) {
+    for (index_t j = 0; j < n; j += Packet<S>::width) {
+      const index_t m = std::min(Packet<S>::width, n - j);
+      fma(Packet<S>(a), Packet<S>::load_first(x + j, m), Packet<S>::load_first(y + j, m)).store_first(y + j, m);
+    }
+  }
+
+  template <class S>
+  static void zero(const Matrix<S>& m) {
+    for (index_t r = 0; r < m.extent(0); ++r) std::fill_n(m.row(r), m.extent(1), S(0));
+  }
+
+  /// scores [n, m] = q kᵀ, not scaled; q [n, qk]
+  template <class T, class S>
+  static void score(const Matrix<const T>& q, const Keys<const T>& k, const Matrix<S>& scores) {
+    gemm(Cpu{1}, q.columns(0, Nope), Op::plain, k.nope, Op::transposed, scores);
+    gemm(Cpu{1}, q.columns(Nope, Rope), Op::plain, k.rope, Op::transposed, scores, Into::accumulate);
+  }
+
+  /// The softmax and its sums as they grow. q [n, qk].
+  template <class T>
+  struct Forward {
+    using S = accumulate_t<T>;
+    Matrix<const T> q;
+    alignas(64) std::array<S, query_tile * key_tile> scores{};
+    alignas(64) std::array<S, query_tile * V> sums{};
+    std::array<S, query_tile> top{}, total{};
+    std::array<bool, query_tile> seen{};  // any key at all
+
+    explicit Forward(const Matrix<const T>& queries) : q(queries) { top.fill(-std::numeric_limits<S>::infinity()); }
+
+    /// Adds keys to queries [first, first + n). sees(i) is a function that says which key j query i sees.
+    template <class Sees>
+    void add(index_t first, index_t n, const Keys<const T>& k, const Sees& sees) {
+      const Matrix<S> p(scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
+      score(q.rows(first, n), k, p);
+      for (index_t i = 0; i < n; ++i) weigh(first + i, p.row(i), k.count(), sees(first + i));
+      gemm(Cpu{1}, p, Op::plain, k.v, Op::plain, Matrix<S>(sums.data() + first * V, n, V), Into::accumulate);
+    }
+
+    /// Adds one key to query i; its score is scaled already.
+    void add_one(index_t i, S score, const T* v) {
+      const auto n = static_cast<std::size_t>(i);
+      seen[n] = true;
+      rescale(i, std::max(top[n], score));
+      const S weight = std::exp(score - top[n]);
+      total[n] += weight;
+      axpy(weight, v, sums.data() + i * V, V);
+    }
+
+    /// o [n, V] and lse [n, 1]. A query that saw nothing gets lse = +inf, so that every weight exp(score - lse) of it
+    /// is 0.
+    void finish(const Matrix<T>& o, const Matrix<S>& lse) const {
+      for (index_t i = 0; i < q.extent(0); ++i) {
+        const auto n = static_cast<std::size_t>(i);
+        const S mass = total[n];
+        const S* from = sums.data() + i * V;
+        T* to = o.row(i);
+        for (index_t j = 0; j < V; ++j) to[j] = static_cast<T>(seen[n] ? from[j] / mass : S(0));
+        *lse.row(i) = seen[n] ? top[n] + std::log(mass) : std::numeric_limits<S>::infinity();
+      }
+    }
+
+   private:
+    /// Turns a row of scores into weights relative to its new maximum and rescales what was summed before.
+    template <class Sees>
+    void weigh(index_t i, S* p, index_t m, const Sees& sees) {
+      S peak = top[static_cast<std::size_t>(i)];
+      bool sees_any = false;
+      for (index_t j = 0; j < m; ++j) {
+        const bool visible = sees(j);
+        p[j] = visible ? p[j] * scale<S>() : -std::numeric_limits<S>::infinity();
+        peak = std::max(peak, p[j]);
+        sees_any = sees_any || visible;
+      }
+      if (!sees_any) return std::fill_n(p, m, S(0)), void();
+      seen[static_cast<std::size_t>(i)] = true;
+      rescale(i, peak);
+      Packet<S> mass(S(0));
+      for (index_t j = 0; j < m; j += Packet<S>::width) {
+        const index_t n = std::min(Packet<S>::width, m - j);
+        const auto e = cpu::fill_up(exp(Packet<S>::load_first(p + j, n) - Packet<S>(peak)), n, S(0));
+        e.store_first(p + j, n);
+        mass = mass + e;
+      }
+      total[static_cast<std::size_t>(i)] += sum(mass);
+    }
+
+    void rescale(index_t i, S peak) {
+      auto& old = top[static_cast<std::size_t>(i)];
+      if (peak == old) return;
+      const S factor = std::exp(old - peak);
+      old = peak;
+      total[static_cast<std::size_t>(i)] *= factor;
+      for (index_t j = 0; j < V; ++j) sums[static_cast<std::size_t>(i * V + j)] *= factor;
+    }
+  };
+
+  /// Gradients of one head's queries. q, d_q [n, qk], o, d_o [n, V], lse [n, 1].
+  template <class T>
+  struct Backward {
+    using S = accumulate_t<T>;
+    Matrix<const T> q;
+    Matrix<const S> lse, d_o;
+    Matrix<S> d_q;
+    std::array<S, query_tile> centre{};  // Σ d_o · o of each query
+    alignas(64) std::array<S, query_tile * key_tile> weights{}, d_scores{};
+
+    Backward(const Matrix<const T>& queries, const Matrix<const T>& o, const Matrix<const S>& log_masses,
+             const Matrix<const S>& d_out, const Matrix<S>& d_queries)
+        : q(queries), lse(log_masses), d_o(d_out), d_q(d_queries) {
+      for (index_t i = 0; i < q.extent(0); ++i) centre[static_cast<std::size_t>(i)] = dot(d_o.row(i), o.row(i), V);
+    }
+
+    /// Adds the share of keys that queries [first, first + n) had to d_q and d_k.
+    template <class Sees>
+    void add(index_t first, index_t n, const Keys<const T>& k, const Keys<S>& d_k, const Sees& sees) {
+      const Cpu one{1};
+      const Matrix<S> p(weights.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
+      const Matrix<S> d_s(d_scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
+      const auto queries = q.rows(first, n);
+      const auto d_out = d_o.rows(first, n);
+      const auto d_queries = d_q.rows(first, n);
+      score(queries, k, p);
+      for (index_t i = 0; i < n; ++i) weigh(p.row(i), k.count(), *lse.row(first + i), sees(first + i));
+      gemm(one, p, Op::transposed, d_out, Op::plain, d_k.v, Into::accumulate);
+      gemm(one, d_out, Op::plain, k.v, Op::transposed, d_s);
+      for (index_t i = 0; i < n; ++i) differentiate_scores(p.row(i), d_s.row(i), k.count(), first + i);
+      gemm(one, d_s, Op::plain, k.nope, Op::plain, d_queries.columns(0, Nope), Into::accumulate);
+      gemm(one, d_s, Op::plain, k.rope, Op::plain, d_queries.columns(Nope, Rope), Into::accumulate);
+      gemm(one, d_s, Op::transposed, queries.columns(0, Nope), Op::plain, d_k.nope, Into::accumulate);
+      gemm(one, d_s, Op::transposed, queries.columns(Nope, Rope), Op::plain, d_k.rope, Into::accumulate);
+    }
+
+   private:
+    template <class Sees>
+    static void weigh(S* p, index_t m, S log_mass, const Sees& sees) {
+      for (index_t j = 0; j < m; ++j) {
+        p[j] = sees(j) ? p[j] * scale<S>() - log_mass : -std::numeric_limits<S>::infinity();
+      }
+      for (index_t j = 0; j < m; j += Packet<S>::width) {
+        const index_t n = std::min(Packet<S>::width, m - j);
+        exp(Packet<S>::load_first(p + j, n)).store_first(p + j, n);
+      }
+    }
+
+    void differentiate_scores(const S* p, S* d, index_t m, index_t i) const {
+      for (index_t j = 0; j < m; ++j) d[j] = p[j] * (d[j] - centre[static_cast<std::size_t>(i)]) * scale<S>();
+    }
+  };
+
+  /// The rope slice of a key is shared: d_k_rope row r [rope] += Σ of the heads' slices per_head row r [Heads·rope], in
+  /// their order.
+  template <class S>
+  static void sum_heads(const S* per_head, S* d_k_rope) {
+    for (index_t h = 0; h < Heads; ++h) axpy(S(1), per_head + h * Rope, d_k_rope, Rope);
+  }
+};
+
+}  // namespace k3spec
