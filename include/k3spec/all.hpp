@@ -133,8 +133,11 @@
 
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>
+#include <k3spec/train/anchors.hpp>
+#include <k3spec/train/block_batch.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/train/documents.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>

@@ -1,0 +1,131 @@
+#pragma once
+/// \file
+/// Where the blocks of a training batch open. A step draws, per row, up to `blocks` of the valid positions: those with
+/// the smallest random keys, which depend on (seed, step, position) alone.
+/// defines: NoValidAnchors, anchor_positions, find_valid_anchors, sample_anchors, AnchorSampler
+
+#include <algorithm>
+#include <cstdint>
+
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/rng.hpp>
+#include <k3spec/ops/block_visibility.hpp>
+#include <k3spec/train/documents.hpp>
+
+namespace k3spec {
+
+/// A batch without any: there is nothing to learn from it, and a training loop goes on with the next.
+class NoValidAnchors : public Error {
+ public:
+  explicit NoValidAnchors(index_t positions)
+      : Error("anchors", "none in " + std::to_string(positions) + " positions",
+              "a supervised position with a supervised block after it") {}
+};
+
+/// Positions of a row that may be anchors: [0, anchor_positions).
+constexpr index_t anchor_positions(Slot slot, const BlockSpan& span) {
+  if (slot == Slot::anchor_plus_k) return std::max<index_t>(span.context - span.block_size, 0) + 1;
+  return std::max<index_t>(span.context - 1, 0);
+}
+
+/// valid [sequences, anchor_positions], 0 or 1. anchor_plus_k: the position is supervised and a whole block lies ahead
+/// in the row and in the document. anchor_plus_k_plus_1: it and the next are, in one document.
+/// \param loss_mask  [sequences · context], 0 or 1
+inline void find_valid_anchors(Slot slot, const BlockSpan& span, Vector<const std::uint8_t> loss_mask,
+                               const Documents& documents, const Matrix<std::uint8_t>& valid) {
+  const bool whole_block = slot == Slot::anchor_plus_k;
+  const index_t ahead = whole_block ? span.block_size - 1 : 1;
+  for (index_t b = 0; b < span.sequences; ++b) {
+    for (index_t p = 0; p < valid.extent(1); ++p) {
+      const index_t row = b * span.context + p;
+      bool ok = loss_mask(row) != 0 && (whole_block || loss_mask(row + 1) != 0);
+      if (documents.packed()) ok = ok && documents.remaining(row) >= ahead;
+      valid(b, p) = ok ? 1 : 0;
+    }
+  }
+}
+
+/// Of each row's valid positions the anchors.extent(1) with the smallest keys (of equal ones the first), ascending;
+/// anchor 0 and keep 0 where there are not so many. valid, keys [sequences, positions]; anchors, keep
+/// [sequences, blocks]; scratch [positions].
+/// \returns how many were chosen
+inline index_t sample_anchors(const Matrix<const std::uint8_t>& valid, const Matrix<const double>& keys,
+                              const Matrix<index_t>& anchors, const Matrix<std::uint8_t>& keep,
+                              Vector<index_t> scratch) {
+  index_t chosen = 0;
+  for (index_t b = 0; b < valid.extent(0); ++b) {
+    index_t* const first = scratch.data();
+    index_t* last = first;
+    for (index_t p = 0; p < valid.extent(1); ++p) {
+      if (valid(b, p) != 0) *last++ = p;
+    }
+    const index_t count = std::min<index_t>(last - first, anchors.extent(1));
+    // Ordered by (key, position) and then by position.
+    std::partial_sort(first, first + count, last, [&](index_t x, index_t y) {
+      return keys(b, x) < keys(b, y) || (keys(b, x) == keys(b, y) && x < y);
+    });
+    std::sort(first, first + count);
+    for (index_t i = 0; i < anchors.extent(1); ++i) {
+      anchors(b, i) = i < count ? first[i] : 0;
+      keep(b, i) = i < count ? 1 : 0;
+    }
+    chosen += count;
+  }
+  return chosen;
+}
+
+/// Draws a step's anchors with nothing allocated.
+class AnchorSampler {
+ public:
+  AnchorSampler(Slot slot, const BlockSpan& span)
+      : slot_(slot),
+        span_(span),
+        valid_(span.sequences * positions()),
+        keys_(span.sequences * positions()),
+        scratch_(positions()),
+        anchors_(span.sequences * span.blocks),
+        keep_(span.sequences * span.blocks) {}
+
+  /// \param loss_mask       [sequences · context], 0 or 1
+  /// \param first_sequence  where this rank's rows stand in the whole batch: what is drawn does not depend on ranks
+  /// \throws NoValidAnchors
+  void sample(Vector<const std::uint8_t> loss_mask, const Documents& documents, std::uint64_t seed, index_t step,
+              index_t first_sequence = 0) {
+    const Matrix<std::uint8_t> valid(valid_.data(), span_.sequences, positions());
+    const Matrix<double> keys(keys_.data(), span_.sequences, positions());
+    find_valid_anchors(slot_, span_, loss_mask, documents, valid);
+    const Philox random(seed, stream + static_cast<std::uint64_t>(step));
+    for (index_t b = 0; b < span_.sequences; ++b) {
+      for (index_t p = 0; p < positions(); ++p) {
+        keys(b, p) = random.uniform(static_cast<std::uint64_t>((first_sequence + b) * span_.context + p));
+      }
+    }
+    chosen_ = sample_anchors(valid, keys, Matrix<index_t>(anchors_.data(), span_.sequences, span_.blocks),
+                             Matrix<std::uint8_t>(keep_.data(), span_.sequences, span_.blocks),
+                             Vector<index_t>(scratch_.data(), positions()));
+    if (chosen_ == 0) throw NoValidAnchors(span_.context_rows());
+  }
+
+  /// Of the last sample: [sequences · blocks].
+  Vector<const index_t> anchors() const { return Vector<const index_t>(anchors_.data(), anchors_.size()); }
+  Vector<const std::uint8_t> keep() const { return Vector<const std::uint8_t>(keep_.data(), keep_.size()); }
+  /// Blocks that are kept.
+  index_t chosen() const { return chosen_; }
+
+ private:
+  /// Apart from the streams that parameters and windows are drawn from.
+  static constexpr std::uint64_t stream = 0x616e636800000000U;
+
+  index_t positions() const { return anchor_positions(slot_, span_); }
+
+  Slot slot_;
+  BlockSpan span_;
+  Buffer<std::uint8_t> valid_;
+  Buffer<double> keys_;
+  Buffer<index_t> scratch_, anchors_;
+  Buffer<std::uint8_t> keep_;
+  index_t chosen_ = 0;
+};
+
+}  // namespace k3spec

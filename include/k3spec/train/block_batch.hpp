@@ -1,0 +1,137 @@
+#pragma once
+/// \file
+/// What a block draft is trained on: blocks that open at anchors, what stands in their slots, which token each slot is
+/// to predict, and how much that counts.
+///
+/// anchor_plus_k (DFlash): slots below the prefix length l (1 unless given) show their tokens, l = 1 the anchor alone;
+/// slots k >= l are supervised by the token at anchor + k, with weight exp(-(k - l)/γ).
+/// anchor_plus_k_plus_1 (DSpark): slot 0 shows the anchor; slot k is supervised by the token at anchor + k + 1, with
+/// weight exp(-k/γ), up to the first slot that has no supervision.
+/// defines: BlockBatch, BlockRule, BlockTargets, draw_prefix_lengths
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/core/arena.hpp>
+#include <k3spec/core/rng.hpp>
+#include <k3spec/ops/block_visibility.hpp>
+#include <k3spec/train/documents.hpp>
+
+namespace k3spec {
+
+/// R = sequences · length positions, A blocks a row.
+template <class T, index_t TargetWidth>
+struct BlockBatch {
+  index_t length;
+  Vector<const index_t> input_ids;
+  Vector<const std::uint8_t> loss_mask;      // [R] 0 or 1
+  Rows<const T, TargetWidth> target_hidden;  // [R] the chosen target layers side by side
+  Vector<const index_t> anchors;             // [sequences · A] positions; see train/anchors.hpp
+  Vector<const std::uint8_t> keep;           // [sequences · A] 0: a block of masks that counts for nothing
+  Documents documents = {};
+  Vector<const index_t> prefix_lengths = {};  // [sequences · A], anchor_plus_k only; empty: 1
+};
+
+/// How a kind of draft fills and weighs its slots.
+struct BlockRule {
+  Slot slot;
+  index_t mask_token_id;
+  std::optional<double> gamma;  ///< none: all slots weigh the same
+};
+
+/// Of every slot, in (sequence, block, slot) order.
+struct BlockTargets {
+  Vector<index_t> noise_ids, labels;
+  Vector<index_t> previous_ids;  // the token before the label
+  Vector<index_t> teacher_rows;  // row of [R] whose state predicts the label: that of the token before it
+  Vector<std::uint8_t> supervised;
+  Vector<double> weights;
+
+  template <Allocator A>
+  static constexpr BlockTargets allocate(A& a, index_t rows) {
+    BlockTargets t{};
+    take_rows(a, rows, t.noise_ids), take_rows(a, rows, t.labels), take_rows(a, rows, t.previous_ids);
+    take_rows(a, rows, t.teacher_rows), take_rows(a, rows, t.supervised), take_rows(a, rows, t.weights);
+    return t;
+  }
+
+  /// \throws Error for an anchor or a prefix length out of range
+  template <class Batch>
+  void fill(const BlockRule& rule, const BlockSpan& span, const Batch& batch) const {
+    for (index_t i = 0; i < span.sequences * span.blocks; ++i) fill_block(rule, span, batch, i);
+  }
+
+  /// Σ of all slots' weights, in their order.
+  double total_weight() const {
+    double sum = 0;
+    for (index_t r = 0; r < weights.extent(0); ++r) sum += weights(r);
+    return sum;
+  }
+
+ private:
+  template <class Batch>
+  void fill_block(const BlockRule& rule, const BlockSpan& span, const Batch& batch, index_t block) const {
+    const bool next = rule.slot == Slot::anchor_plus_k_plus_1, kept = batch.keep(block) != 0;
+    const index_t row = block / span.blocks * span.context, anchor = batch.anchors(block);
+    const index_t prefix = batch.prefix_lengths.extent(0) == 0 ? 1 : batch.prefix_lengths(block);
+    check(span, block, anchor, prefix);
+    const index_t first = next ? 0 : prefix, ahead = next ? 1 : 0;
+    bool unbroken = true;
+    for (index_t k = 0; k < span.block_size; ++k) {
+      const index_t at = block * span.block_size + k, label = anchor + k + ahead;
+      // Where nothing is supervised any token of the row will do.
+      const index_t safe = next && !kept ? 0 : std::min(label, span.context - 1);
+      const bool counts = kept && k >= first && label < span.context && batch.loss_mask(row + safe) != 0 &&
+                          (!batch.documents.packed() || k + ahead <= batch.documents.remaining(row + anchor));
+      unbroken = unbroken && counts;
+      const bool shown = kept && k < (next ? 1 : prefix) && anchor + k < span.context;
+      noise_ids(at) = shown ? batch.input_ids(row + anchor + k) : rule.mask_token_id;
+      labels(at) = batch.input_ids(row + safe);
+      previous_ids(at) = k == 0 ? batch.input_ids(row + anchor) : (next ? labels(at - 1) : rule.mask_token_id);
+      teacher_rows(at) = row + std::max<index_t>(safe - 1, 0);
+      supervised(at) = (next ? unbroken : counts) ? 1 : 0;
+      weights(at) = supervised(at) == 0 ? 0 : decay(rule, k - first);
+    }
+  }
+
+  static double decay(const BlockRule& rule, index_t depth) {
+    const double gamma = rule.gamma.value_or(0);
+    return gamma > 0 ? std::exp(-static_cast<double>(depth) / gamma) : 1.0;
+  }
+
+  static void check(const BlockSpan& span, index_t block, index_t anchor, index_t prefix) {
+    if (anchor < 0 || anchor >= span.context) {
+      throw Error("batch: anchor of block " + std::to_string(block), std::to_string(anchor),
+                  "0 to " + std::to_string(span.context - 1));
+    }
+    if (prefix < 1 || prefix >= span.block_size) {
+      throw Error("batch: prefix length of block " + std::to_string(block), std::to_string(prefix),
+                  "1 to " + std::to_string(span.block_size - 1));
+    }
+  }
+};
+
+/// lengths[i] = l in [min(2, b-1), b-1] with probability proportional to base^l, b = block_size, as (seed, step,
+/// first_block + i) says.
+/// \throws Error for a base that is not positive, or block_size < 2
+inline void draw_prefix_lengths(index_t block_size, double base, std::uint64_t seed, index_t step,
+                                Vector<index_t> lengths, index_t first_block = 0) {
+  constexpr std::uint64_t stream = 0x7072656600000000U;
+  require(block_size >= 2, "block_size", std::to_string(block_size), "at least 2");
+  require(base > 0 && std::isfinite(base), "prefix base", std::to_string(base), "a positive number");
+  const index_t least = std::min<index_t>(2, block_size - 1);
+  double all = 0, weight = 1;
+  for (index_t l = least; l < block_size; ++l, weight *= base) all += weight;
+  const Philox random(seed, stream + static_cast<std::uint64_t>(step));
+  for (index_t i = 0; i < lengths.extent(0); ++i) {
+    double left = all * random.uniform(static_cast<std::uint64_t>(first_block + i));
+    index_t l = least;
+    for (weight = 1; l + 1 < block_size && left >= weight; ++l, weight *= base) left -= weight;
+    lengths(i) = l;
+  }
+}
+
+}  // namespace k3spec
