@@ -11,7 +11,7 @@
 #include <numeric>
 #include <string>
 
-#include <k3spec/decode/speculative.hpp>
+#include <k3spec/decode/plain.hpp>
 #include <k3spec/target/load.hpp>
 #include <k3spec/train/trainer.hpp>
 
@@ -109,7 +109,7 @@ void plain_decoding(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(0))};
   const auto parameters = load();
   const FrozenTarget<Config, float> target(parameters.weights());
-  GreedyDecoder<Config, float> decoder(target, 160, DecodeOptions{});
+  PlainDecoder<Config, float> decoder(target, 160, DecodeOptions{});
   const auto prompt = text(96);
   for (auto _ : state) decoder.generate(cpu, prompt);
   count_tokens(state, 64);

@@ -11,6 +11,7 @@
 
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
@@ -40,13 +41,14 @@ struct Timed {
 
 void add_options(CLI::App& app, Options& o) {
   o.decode.eos_token_id = Config::eos_token_id;
+  o.decode.chain = 5;
   app.add_option("--target", o.target, "folder of the target's checkpoint")->capture_default_str();
   app.add_option("--draft", o.draft, "folder of the EAGLE-3 draft that train_draft wrote")->required();
   app.add_option("--text", o.text, "text whose pieces are the prompts")->capture_default_str();
   app.add_option("--prompts", o.prompts, "how many prompts")->capture_default_str();
   app.add_option("--prompt-length", o.prompt_length, "bytes of each")->capture_default_str();
   app.add_option("--tokens", o.decode.max_new_tokens, "tokens to generate after each")->capture_default_str();
-  app.add_option("--chain", o.decode.chain, "tokens drafted for one target forward")->capture_default_str();
+  app.add_option("--chain", *o.decode.chain, "tokens drafted for one target forward")->capture_default_str();
   examples::add_device_options(app, o.device);
   app.add_flag("--show", o.show, "print the generated text");
 }
@@ -60,7 +62,7 @@ void check(const Options& o) {
   within("--prompts", o.prompts, most);
   within("--prompt-length", o.prompt_length, most);
   within("--tokens", o.decode.max_new_tokens, most);
-  within("--chain", o.decode.chain, Draft::max_steps);
+  within("--chain", *o.decode.chain, Draft::max_steps);
 }
 
 /// `count` pieces of a file at equal distances.
@@ -122,7 +124,7 @@ bool report(const Timed& plain, const Timed& drafted, const Options& o) {
     if (o.show) fmt::print("{:2}: {:.2f} tokens per forward: {}\n", i, r.tokens_per_forward(), printable(r.tokens));
   }
   const auto prompts = static_cast<index_t>(plain.results.size());
-  fmt::print("{} prompts, {} tokens, chain of {}\n", prompts, tokens, o.decode.chain);
+  fmt::print("{} prompts, {} tokens, chain of {}\n", prompts, tokens, *o.decode.chain);
   fmt::print("tokens per target forward  {}\n", per_forward(tokens - prompts, sum));
   fmt::print("plain decoding             {:.0f} tokens/s\n", static_cast<double>(tokens) / plain.seconds);
   fmt::print("with the draft             {:.0f} tokens/s   {:.2f} times as fast\n",
@@ -143,10 +145,10 @@ void decode(const Options& o) {
 
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
-  GreedyDecoder<Config, float> plain(target, capacity, o.decode);
-  SpeculativeDecoder<Config, Draft, float> drafted(target, draft.layer_ids, draft.parameters.weights(),
-                                                   {to_target.data(), to_target.data() + to_target.size()}, capacity,
-                                                   o.decode);
+  PlainDecoder<Config, float> plain(target, capacity, o.decode);
+  SpeculativeDecoder<Config, Eagle3Session<Draft, float>> drafted(
+      target, draft.layer_ids, {draft.parameters.weights(), {to_target.data(), to_target.data() + to_target.size()}},
+      capacity, o.decode);
   (void)plain.generate(cpu, prompts.front());  // warms caches and threads
   const Timed slow = run(cpu, plain, prompts);
   const Timed fast = run(cpu, drafted, prompts);

@@ -126,10 +126,13 @@
 
 // decode: lossless draft-and-verify, and the plain decoding it equals
 #include <k3spec/decode/decode_options.hpp>
+#include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/eagle3_session.hpp>
-#include <k3spec/decode/greedy.hpp>
+#include <k3spec/decode/plain.hpp>
+#include <k3spec/decode/sampling.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/verify.hpp>
 
 // train: trainers, optimizer, schedule, checkpoints, metrics
 #include <k3spec/train/adamw.hpp>

@@ -1,48 +1,22 @@
 // Speculative decoding gives plain greedy decoding's tokens, whatever the draft, the chain or the thread count.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <memory>
+#include <limits>
 
-#include <k3spec/decode/speculative.hpp>
+#include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/io/safetensors.hpp>
-#include <k3spec/target/load.hpp>
+
+#include "tests/backend/allocations.hpp"
+#include "tests/decode/sampled.hpp"
+#include "tests/decode/tiny.hpp"
 
 using namespace k3spec;
 
 namespace {
 
-using Config = configs::KimiK3Tiny;
+using namespace test;
 using Draft = Eagle3Draft<Config>;
-const std::filesystem::path root = K3SPEC_SOURCE_DIR;
 constexpr std::array<index_t, 3> aux_layers{1, 3, 4};
-
-struct Tiny {
-  Parameters<K3Target<Config>, float> parameters;
-  std::unique_ptr<FrozenTarget<Config, float>> target;
-  std::vector<index_t> prompts, greedy;  // [32, 64], [32, 96]
-  std::vector<double> gaps;
-
-  Tiny() {
-    load_target<Config>(root / "examples/data/k3-tiny", parameters);
-    target = std::make_unique<FrozenTarget<Config, float>>(parameters.weights());
-    const auto file = io::SafetensorsFile::open(root / "examples/data/k3-tiny/reference.safetensors");
-    for (const auto x : file.read<std::int64_t>("input.prompts")) prompts.push_back(x);
-    for (const auto x : file.read<std::int64_t>("output.greedy")) greedy.push_back(x);
-    gaps = file.read<double>("output.greedy_gap");
-  }
-  std::span<const index_t> prompt(std::size_t i) const { return std::span(prompts).subspan(i * 64, 64); }
-  std::vector<index_t> continuation(std::size_t i) const {
-    return {greedy.begin() + static_cast<std::ptrdiff_t>(i * 96),
-            greedy.begin() + static_cast<std::ptrdiff_t>(i * 96 + 96)};
-  }
-};
-
-const Tiny& tiny() {
-  static const Tiny instance;
-  return instance;
-}
 
 /// A draft that the main job trained; most of what it says is right.
 LoadedDraft<Draft, float> load_trained() { return load_draft<Draft, float>(root / "tests/data/drafts/eagle3_k3_tiny"); }
@@ -51,19 +25,13 @@ std::vector<index_t> target_ids(const DraftVocabulary& v) {
   return {v.target_ids().data(), v.target_ids().data() + v.target_ids().size()};
 }
 
-DecodeOptions options(index_t chain, index_t tokens = 96) {
-  DecodeOptions o;
-  o.max_new_tokens = tokens;
-  o.chain = chain;
-  return o;
-}
-
-using Decoder = SpeculativeDecoder<Config, Draft, float>;
+using Session = Eagle3Session<Draft, float>;
+using Decoder = SpeculativeDecoder<Config, Session>;
 
 }  // namespace
 
 TEST_CASE("plain greedy decoding gives the stored continuations") {
-  GreedyDecoder<Config, float> decoder(*tiny().target, 160, options(1));
+  PlainDecoder<Config, float> decoder(*tiny().target, 160, decode_options(1));
   for (std::size_t i = 0; i < 32; ++i) {
     const auto tokens = decoder.generate(Cpu{2}, tiny().prompt(i)).tokens;
     const auto wanted = tiny().continuation(i);
@@ -76,7 +44,7 @@ TEST_CASE("plain greedy decoding gives the stored continuations") {
 }
 
 TEST_CASE("speculative decoding equals plain greedy decoding: trained and random drafts, chains of 1 to 7") {
-  GreedyDecoder<Config, float> plain(*tiny().target, 160, options(1));
+  PlainDecoder<Config, float> plain(*tiny().target, 160, decode_options(1));
   std::vector<std::vector<index_t>> wanted;
   for (std::size_t i = 0; i < 32; ++i) wanted.push_back(plain.generate(Cpu{}, tiny().prompt(i)).tokens);
 
@@ -86,8 +54,8 @@ TEST_CASE("speculative decoding equals plain greedy decoding: trained and random
   random.initialize(3);
   for (const bool is_trained : {true, false}) {
     for (index_t chain = 1; chain <= 7; ++chain) {
-      Decoder decoder(*tiny().target, aux_layers, (is_trained ? trained.parameters : random).weights(), ids, 160,
-                      options(chain));
+      Decoder decoder(*tiny().target, aux_layers, {(is_trained ? trained.parameters : random).weights(), ids}, 160,
+                      decode_options(chain));
       index_t forwards = 0, tokens = 0;
       for (std::size_t i = 0; i < 32; ++i) {
         const auto result = decoder.generate(Cpu{chain == 4 ? 2 : 1}, tiny().prompt(i));
@@ -111,10 +79,10 @@ TEST_CASE("decoding ends with the end-of-sequence token, inside an accepted bloc
   const auto ids = target_ids(trained.vocabulary);
   index_t inside = 0;
   for (std::size_t i = 0; i < 8; ++i) {
-    DecodeOptions o = options(5);
+    DecodeOptions o = decode_options(5);
     o.eos_token_id = tiny().continuation(i)[41];
-    GreedyDecoder<Config, float> plain(*tiny().target, 160, o);
-    Decoder decoder(*tiny().target, aux_layers, trained.parameters.weights(), ids, 160, o);
+    PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+    Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), ids}, 160, o);
     const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
     CHECK(wanted.back() == *o.eos_token_id);
     const auto result = decoder.generate(Cpu{}, tiny().prompt(i));
@@ -130,11 +98,11 @@ TEST_CASE("short prompts, prefill chunks and token limits change nothing") {
   const auto ids = target_ids(trained.vocabulary);
   for (const index_t tokens : {0, 1, 2, 7}) {
     for (const index_t chunk : {1, 3, 64}) {
-      DecodeOptions o = options(3, tokens);
+      DecodeOptions o = decode_options(3, tokens);
       o.prefill_chunk = chunk;
-      GreedyDecoder<Config, float> plain(*tiny().target, 160, o);
-      Decoder decoder(*tiny().target, aux_layers, trained.parameters.weights(), ids, 160, o);
-      for (const std::size_t length : {1, 2, 33}) {
+      PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+      Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), ids}, 160, o);
+      for (const std::size_t length : {1U, 2U, 33U}) {
         const auto prompt = tiny().prompt(4).first(length);
         const auto wanted = plain.generate(Cpu{}, prompt).tokens;
         CHECK(static_cast<index_t>(wanted.size()) == tokens);
@@ -148,7 +116,7 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
   Parameters<Draft, float> random;
   const std::vector<index_t> ids(64, 0);
   const auto make = [&](index_t chain, std::span<const index_t> layers) {
-    return Decoder(*tiny().target, layers, random.weights(), ids, 100, options(chain));
+    return Decoder(*tiny().target, layers, {random.weights(), ids}, 100, decode_options(chain));
   };
   CHECK_THROWS_WITH_AS(make(0, aux_layers), "chain: found 0, wanted 1 to 16", Error);
   CHECK_THROWS_WITH_AS(make(17, aux_layers), "chain: found 17, wanted 1 to 16", Error);
@@ -159,33 +127,126 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
                        "max_new_tokens: found 96, wanted 0 to 36 after this prompt", Error);
 
   const auto with = [&](DecodeOptions o, index_t capacity) {
-    GreedyDecoder<Config, float> plain(*tiny().target, capacity, o);
-    return Decoder(*tiny().target, aux_layers, random.weights(), ids, capacity, o);
+    PlainDecoder<Config, float> plain(*tiny().target, capacity, o);
+    return Decoder(*tiny().target, aux_layers, {random.weights(), ids}, capacity, o);
   };
-  DecodeOptions o = options(3);
+  DecodeOptions o = decode_options(3);
   o.prefill_chunk = 0;
   CHECK_THROWS_WITH_AS(with(o, 100), "prefill_chunk: found 0, wanted 1 to 4294967296", Error);
-  CHECK_THROWS_WITH_AS(with(options(3), index_t{1} << 61),
+  CHECK_THROWS_WITH_AS(with(decode_options(3), index_t{1} << 61),
                        "capacity: found 2305843009213693952, wanted 1 to 4294967296", Error);
-  CHECK_THROWS_WITH_AS(with(options(1000000000), 100), "chain: found 1000000000, wanted 1 to 16", Error);
-  CHECK_THROWS_WITH_AS(with(options(3, -1), 100), "max_new_tokens: found -1, wanted 0 to 4294967296", Error);
+  CHECK_THROWS_WITH_AS(with(decode_options(1000000000), 100), "chain: found 1000000000, wanted 1 to 16", Error);
+  CHECK_THROWS_WITH_AS(with(decode_options(3, -1), 100), "max_new_tokens: found -1, wanted 0 to 4294967296", Error);
 }
 
 TEST_CASE("a draft session refuses what was not planned for") {
   Parameters<Draft, float> random;
-  Eagle3Session<Draft, float> session(random.weights(), std::vector<index_t>(64, 0), 10, 4, 3);
+  Session session(*tiny().target, {random.weights(), std::vector<index_t>(64, 0)}, {10, 4, 3});
   const std::vector<float> aux(5 * 384);
   const std::vector<index_t> ids(5, 7);
   const auto append = [&](index_t rows, index_t columns, std::size_t n) {
     session.append(Cpu{}, Matrix<const float>(aux.data(), rows, columns), std::span(ids).first(n));
   };
-  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 1), "draft cache: positions: found 0, wanted at least 1", Error);
+  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 1, {}), "draft cache: positions: found 0, wanted at least 1", Error);
   CHECK_THROWS_WITH_AS(append(5, 384, 5), "draft cache: rows: found 5, wanted 1 to 4", Error);
   CHECK_THROWS_WITH_AS(append(0, 384, 0), "draft cache: rows: found 0, wanted 1 to 4", Error);
-  CHECK_THROWS_WITH_AS(append(2, 380, 2), "draft cache: aux: found 2 x 380, wanted 2 x 384, packed", Error);
+  CHECK_THROWS_WITH_AS(append(2, 380, 2), "draft cache: states: found 2 x 380, wanted 2 x 384, packed", Error);
   append(4, 384, 4);
   append(4, 384, 4);
   CHECK_THROWS_WITH_AS(append(4, 384, 4), "draft cache: positions: found 12, wanted at most 10", Error);
-  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 4), "chain: found 4, wanted 0 to 3", Error);
-  CHECK(session.draft(Cpu{}, 3).size() == 3);
+  CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 4, {}), "chain: found 4, wanted 0 to 3", Error);
+  CHECK(session.draft(Cpu{}, 3, {}).size() == 3);
+}
+
+TEST_CASE("EAGLE-3 at temperature 1: 20,000 texts have the target's distribution") {
+  Parameters<Eagle3Draft<Small>, float> random;
+  random.initialize(2, 0.3);
+  DecodeOptions o = decode_options(2, 4);
+  o.temperature = 1;
+  SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+      small_target(), std::array<index_t, 3>{0, 1, 3}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
+  const double p = small_p(decoder);
+  CHECK_MESSAGE(p > 0.01, "p = ", p);
+}
+
+TEST_CASE("plain decoding at temperature 1: 20,000 texts have the target's distribution") {
+  DecodeOptions o = decode_options(2, 4);
+  o.temperature = 1;
+  PlainDecoder<Small, float> decoder(small_target(), 8, o);
+  const double p = small_p(decoder, 0);
+  CHECK_MESSAGE(p > 0.01, "p = ", p);
+}
+
+TEST_CASE("EAGLE-3 on k3-tiny at temperature 1: 20,000 drafted tokens have the target's distribution") {
+  const auto trained = load_trained();
+  Session session(*tiny().target, {trained.parameters.weights(), target_ids(trained.vocabulary)}, {16, 16, 1, true});
+  const double p = tiny_p(session, Session::taps(aux_layers, Config::num_hidden_layers), 0.3);
+  CHECK_MESSAGE(p > 0.01, "p = ", p);
+}
+
+TEST_CASE("a seed's tokens are the same for any threads and chunks; another seed's are others") {
+  const auto trained = load_trained();
+  const auto decode = [&](std::uint64_t seed, int threads, index_t chunk) {
+    DecodeOptions o = decode_options(4, 60);
+    o.temperature = 0.8;
+    o.seed = seed;
+    o.prefill_chunk = chunk;
+    Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
+    return decoder.generate(Cpu{threads}, tiny().prompt(7)).tokens;
+  };
+  const auto tokens = decode(3, 1, 64);
+  CHECK(tokens.size() == 60);
+  CHECK(decode(3, 1, 64) == tokens);
+  CHECK(decode(3, 2, 64) == tokens);
+  CHECK(decode(3, 1, 5) == tokens);
+  CHECK(decode(4, 1, 64) != tokens);
+}
+
+TEST_CASE("at a temperature near 0 the tokens are the greedy ones") {
+  const auto trained = load_trained();
+  DecodeOptions o = decode_options(4);
+  o.temperature = 1e-6;
+  Decoder cold(*tiny().target, aux_layers, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
+  PlainDecoder<Config, float> plain(*tiny().target, 160, decode_options(4)), cold_plain(*tiny().target, 160, o);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
+    CHECK(cold.generate(Cpu{}, tiny().prompt(i)).tokens == wanted);
+    CHECK(cold_plain.generate(Cpu{}, tiny().prompt(i)).tokens == wanted);
+  }
+}
+
+TEST_CASE("temperatures and confidences that are none are refused") {
+  Parameters<Draft, float> random;
+  const auto with = [&](double temperature, double min_confidence) {
+    DecodeOptions o = decode_options(3);
+    o.temperature = temperature;
+    o.min_confidence = min_confidence;
+    Decoder(*tiny().target, aux_layers, {random.weights(), std::vector<index_t>(64, 0)}, 100, o);
+  };
+  const std::string temperature = "temperature, where it is not 0: found ";
+  CHECK_THROWS_WITH_AS(with(-1, 0), (temperature + "-1, wanted 1e-06 to 1000000").c_str(), Error);
+  CHECK_THROWS_WITH_AS(with(std::numeric_limits<double>::quiet_NaN(), 0),
+                       (temperature + "nan, wanted 1e-06 to 1000000").c_str(), Error);
+  CHECK_THROWS_WITH_AS(with(std::numeric_limits<double>::infinity(), 0),
+                       (temperature + "inf, wanted 1e-06 to 1000000").c_str(), Error);
+  CHECK_THROWS_WITH_AS(with(0, -0.5), "min_confidence: found -0.5, wanted 0 to 1", Error);
+  CHECK_THROWS_WITH_AS(with(0, 1.5), "min_confidence: found 1.5, wanted 0 to 1", Error);
+  CHECK_THROWS_WITH_AS(with(0, 0.5), "min_confidence: found 0.5, wanted 0: this draft has no confidence head", Error);
+}
+
+TEST_CASE("a round with EAGLE-3 allocates nothing") {
+  const auto trained = load_trained();
+  Session session(*tiny().target, {trained.parameters.weights(), target_ids(trained.vocabulary)}, {40, 8, 3, true});
+  const std::vector<float> aux(8 * 384, 0.1F);
+  const std::vector<index_t> ids(8, 7);
+  const auto round = [&](index_t n, const Sampling& sampling) {
+    session.append(Cpu{1}, Matrix<const float>(aux.data(), n, 384), std::span(ids).first(static_cast<std::size_t>(n)));
+    return session.draft(Cpu{1}, 3, sampling).size();
+  };
+  round(8, {});
+  const auto before = allocations();
+  round(3, {1, 5}), round(1, {}), round(8, {1, 6});
+  CHECK(allocations() == before);
+  Session greedy(*tiny().target, {trained.parameters.weights(), target_ids(trained.vocabulary)}, {40, 8, 3});
+  CHECK_THROWS_WITH_AS(greedy.draft(Cpu{}, 1, {0.5, 0}), "draft: temperature: found 0.5, wanted 0, as planned", Error);
 }

@@ -11,37 +11,49 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/decode/draft_session.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/layers/packed.hpp>
-#include <k3spec/ops/argmax.hpp>
 
 namespace k3spec {
 
 template <class Draft, Element T>
 class Eagle3Session {
  public:
+  using value_type = T;
   using S = accumulate_t<T>;
+  static constexpr index_t states = Draft::aux_width, target_hidden = Draft::aux_size, vocabulary = Draft::vocabulary;
+  static constexpr index_t max_chain = Draft::max_steps, default_chain = 5;
 
-  /// \param weights    must outlive the session, which views its vectors and embedding
-  /// \param to_target  [draft vocabulary] the target's id of each draft token
-  /// \param capacity   positions
-  /// \param rows       the most positions appended at a time
-  /// \param chain      the most tokens drafted at a time, 1 to Draft::max_steps
-  Eagle3Session(const typename Draft::template Weights<const T>& weights, std::vector<index_t> to_target,
-                index_t capacity, index_t rows, index_t chain)
-      : weights_(pack_weights<Draft, T>(weights)),
-        to_target_(std::move(to_target)),
-        capacity_(capacity),
-        rows_(rows),
-        chain_(chain) {
-    if (chain < 1 || chain > Draft::max_steps) {
-      throw Error("chain", std::to_string(chain), "1 to " + std::to_string(Draft::max_steps));
+  struct Source {
+    /// Must outlive the session, which views their vectors and embedding.
+    typename Draft::template Weights<const T> weights;
+    /// [draft vocabulary] the target's id of each draft token
+    std::vector<index_t> to_target;
+  };
+
+  /// 	hrows Error on another number of layers than the draft reads, or ids that are no layer's
+  static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers) {
+    require_layers("aux layers", layers, Draft::num_aux);
+    return eagle3_taps(layers, num_hidden_layers);
+  }
+
+  /// 	hrows Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain
+  template <class Target>
+  Eagle3Session(const Target&, Source source, const SessionSize& size)
+      : weights_(pack_weights<Draft, T>(source.weights)),
+        to_target_(std::move(source.to_target)),
+        size_(require_size(size, max_chain)) {
+    if (size.min_confidence > 0) {
+      throw Error("min_confidence", fmt::format("{}", size.min_confidence), "0: this draft has no confidence head");
     }
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
-    memory_ = Arena(plan_bytes([&](ArenaPlan& a) { plan(a, capacity, rows, chain); }));
-    plan(memory_, capacity, rows, chain);
+    detail::require_token_ids(Vector<const index_t>(to_target_.data(), Draft::draft_vocabulary), vocabulary);
+    memory_ = Arena(plan_bytes([&](ArenaPlan& a) { plan(a); }));
+    plan(memory_);
+    if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), spread_);
   }
 
   void reset() { length_ = 0; }
@@ -52,9 +64,7 @@ class Eagle3Session {
   /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
   void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
-    check_append(aux, n);
-    if (length_ + n > capacity_)
-      throw Error("draft cache: positions", std::to_string(length_ + n), "at most " + std::to_string(capacity_));
+    require_append(aux, n, states, length_, size_);
     typename Draft::template Activations<T> acts{};
     acts.fc = fc_.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = aux_normed_.rows(0, n);
@@ -70,12 +80,10 @@ class Eagle3Session {
     tip_hidden_ = fc_.rows(n - 1, 1);
   }
 
-  /// The draft's greedy chain of `count` tokens, 0 to chain, behind the last appended position, as target ids; valid
-  /// until the next call.
-  /// \throws Error when nothing was appended or the chain is longer than planned
-  std::span<const index_t> draft(const Cpu& cpu, index_t count) {
-    if (length_ == 0) throw Error("draft cache: positions", "0", "at least 1");
-    if (count < 0 || count > chain_) throw Error("chain", std::to_string(count), "0 to " + std::to_string(chain_));
+  /// A chain of `count` tokens, 0 to the planned chain, behind the last appended position.
+  /// \throws Error when nothing was appended or the chain or the sampling was not planned for
+  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
+    require_draft(count, sampling, length_, size_);
     std::array<TttKeys<const T>, Draft::max_steps> keys;
     keys[0] = {kv_.rows(0, length_).matrix(), k_rope_.rows(0, length_).matrix()};
     Step s = tip_;
@@ -89,30 +97,26 @@ class Eagle3Session {
       }
       attend(cpu, s, std::span(keys).first(static_cast<std::size_t>(k + 1)));
       Draft::template after_attention<T>(cpu, weights_, s, in);
-      drafted_[static_cast<std::size_t>(k)] = choose(cpu, s);
+      drafted_[static_cast<std::size_t>(k)] = choose(cpu, s, sampling, k);
       in = s.out;
     }
-    return {drafted_.data(), static_cast<std::size_t>(count)};
+    const std::span<const index_t> tokens{drafted_.data(), static_cast<std::size_t>(count)};
+    if (sampling.is_greedy()) return {tokens};
+    return {tokens, spread_.rows(0, count).matrix()};
   }
 
  private:
   using Step = typename Draft::template Step<T>;
 
-  void check_append(const Matrix<const T>& aux, index_t n) const {
-    if (n < 1 || n > rows_) throw Error("draft cache: rows", std::to_string(n), "1 to " + std::to_string(rows_));
-    if (aux.extent(0) == n && aux.extent(1) == Draft::aux_width && aux.is_packed()) return;
-    throw Error("draft cache: aux", std::to_string(aux.extent(0)) + " x " + std::to_string(aux.extent(1)),
-                std::to_string(n) + " x " + std::to_string(Draft::aux_width) + ", packed");
-  }
-
   template <Allocator A>
-  void plan(A& a, index_t capacity, index_t rows, index_t chain) {
-    take_rows(a, capacity, kv_), take_rows(a, capacity, k_rope_);
-    take_rows(a, rows, fc_);
-    if constexpr (Draft::config::fc_norm) take_rows(a, rows, aux_normed_);
-    first_ = Step::allocate(a, rows);
-    for (index_t k = 1; k < chain; ++k) steps_[static_cast<std::size_t>(k)] = Step::allocate(a, 1);
+  void plan(A& a) {
+    take_rows(a, size_.capacity, kv_), take_rows(a, size_.capacity, k_rope_);
+    take_rows(a, size_.rows, fc_);
+    if constexpr (Draft::config::fc_norm) take_rows(a, size_.rows, aux_normed_);
+    first_ = Step::allocate(a, size_.rows);
+    for (index_t k = 1; k < size_.chain; ++k) steps_[static_cast<std::size_t>(k)] = Step::allocate(a, 1);
     take_rows(a, 1, head_in_), take_rows(a, 1, logits_);
+    if (size_.sampled) take_rows(a, size_.chain, spread_);
   }
 
   void attend(const Cpu& cpu, const Step& s, std::span<const TttKeys<const T>> keys) const {
@@ -121,15 +125,26 @@ class Eagle3Session {
                                     s.attention.o.matrix(), s.lse.matrix());
   }
 
-  index_t choose(const Cpu& cpu, const Step& s) const {
+  /// Token k of the chain, as the target's id.
+  index_t choose(const Cpu& cpu, const Step& s, const Sampling& sampling, index_t k) {
     Draft::head_input(cpu, weights_, s.out, head_in_);
     Draft::compute_logits(cpu, weights_, head_in_, logits_);
-    return to_target_[static_cast<std::size_t>(argmax_row(logits_.data(), Draft::draft_vocabulary))];
+    const index_t token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k);
+    if (!sampling.is_greedy()) spread(k);
+    return to_target_[static_cast<std::size_t>(token)];
+  }
+
+  /// Token k's weights over the target's ids. What the draft cannot say stays 0.
+  void spread(index_t k) {
+    S* to = spread_.row(k);
+    for (const index_t id : to_target_) to[id] = 0;
+    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[static_cast<std::size_t>(j)]] += logits_(0, j);
   }
 
   typename Draft::template Weights<Packed<T>> weights_;
   std::vector<index_t> to_target_;
-  index_t capacity_, rows_, chain_, length_ = 0;
+  SessionSize size_;
+  index_t length_ = 0;
   Arena memory_;
   Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv_;
   Rows<T, Draft::Attention::rope> k_rope_;
@@ -140,7 +155,8 @@ class Eagle3Session {
   std::array<Step, Draft::max_steps> steps_;
   std::array<index_t, Draft::max_steps> drafted_{};
   Rows<T, Draft::hidden> head_in_;
-  Rows<S, Draft::draft_vocabulary> logits_;
+  Rows<S, Draft::draft_vocabulary> logits_;  // and, at a temperature, weights
+  Rows<S, Draft::vocabulary> spread_;        // those of every token of the chain, over the target's ids
 };
 
 }  // namespace k3spec

@@ -1,43 +1,49 @@
 #pragma once
 /// \file
-/// Lossless speculative decoding (Leviathan et al., arXiv 2211.17192), greedy: the draft proposes a chain, one target
-/// forward checks it, the right prefix is kept and the target's own next token is added. The target's state, its
-/// recurrent layers included, is then exactly that of the kept tokens.
+/// Lossless speculative decoding: a draft proposes tokens, one target forward checks them, those that stay are kept and
+/// the target's own next token is added (decode/verify.hpp). The target's state, its recurrent layers included, is then
+/// exactly that of the kept tokens.
 /// defines: SpeculativeDecoder
 
-#include <k3spec/decode/eagle3_session.hpp>
-#include <k3spec/decode/greedy.hpp>
+#include <k3spec/decode/draft_session.hpp>
+#include <k3spec/decode/plain.hpp>
 
 namespace k3spec {
 
-/// TargetConfig and Draft may be of different configs as long as the widths agree.
-template <class TargetConfig, class Draft, Element T>
+/// Target and draft may be of different configs as long as the widths agree.
+/// \tparam Session  Eagle3Session<Draft, T> or BlockSession<Draft, T>
+template <class TargetConfig, DraftSession Session>
 class SpeculativeDecoder {
-  static_assert(Draft::aux_size == TargetConfig::hidden_size,
+  static_assert(Session::target_hidden == TargetConfig::hidden_size,
                 "SpeculativeDecoder: the draft's target_hidden_size must be the target's hidden_size");
-  static_assert(Draft::vocabulary == TargetConfig::vocab_size,
+  static_assert(Session::vocabulary == TargetConfig::vocab_size,
                 "SpeculativeDecoder: draft and target must share one vocabulary");
 
  public:
-  /// \param aux_layers  the target layers whose states the draft reads (0-based, after the layer), in fc's order
-  /// \param to_target   [draft vocabulary] the target's id of each draft token
-  /// \param capacity    the most positions of prompt and generated tokens together
-  /// \throws Error on options out of range, another number of layers or of draft tokens
-  SpeculativeDecoder(const FrozenTarget<TargetConfig, T>& target, std::span<const index_t> aux_layers,
-                     const typename Draft::template Weights<const T>& draft, std::vector<index_t> to_target,
-                     index_t capacity, const DecodeOptions& options)
-      : options_(options.checked(capacity, Draft::max_steps)),
-        capacity_(capacity),
-        target_(target, eagle3_taps(aux_layers, TargetConfig::num_hidden_layers), capacity + options.chain,
-                rows(options, capacity), options.chain + 1),
-        draft_(draft, std::move(to_target), capacity, rows(options, capacity), options.chain),
-        block_(static_cast<std::size_t>(options.chain + 1)) {
-    if (static_cast<index_t>(aux_layers.size()) != Draft::num_aux) {
-      throw Error("aux layers", std::to_string(aux_layers.size()), std::to_string(Draft::num_aux));
-    }
-  }
+  using T = typename Session::value_type;
+  using Target = FrozenTarget<TargetConfig, T>;
 
-  /// Equals GreedyDecoder::generate, token for token.
+  /// \param layers    the target layers whose states the draft reads (0-based, after the layer), in fc's order
+  /// \param draft     what the session is made of, see there
+  /// \param capacity  the most positions of prompt and generated tokens together
+  /// \throws Error on options out of range, another number of layers, or what the session refuses
+  SpeculativeDecoder(const Target& target, std::span<const index_t> layers, typename Session::Source draft,
+                     index_t capacity, const DecodeOptions& options)
+      : options_(options.checked(capacity, Session::max_chain)),
+        chain_(options.chain.value_or(Session::default_chain)),
+        capacity_(capacity),
+        target_(target, Session::taps(layers, TargetConfig::num_hidden_layers), capacity + chain_, rows(), chain_ + 1,
+                chain_ + 1),
+        draft_(target, std::move(draft), {capacity, rows(), chain_, options.temperature != 0, options.min_confidence}),
+        block_(static_cast<std::size_t>(chain_ + 1)) {}
+
+  /// Tokens drafted per verification.
+  index_t chain() const { return chain_; }
+
+  /// What generate draws from now on; see DecodeOptions.
+  void reseed(std::uint64_t seed) { options_.seed = seed; }
+
+  /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution.
   /// \throws Error on an empty prompt or one that leaves no room
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
     require_prompt(prompt, capacity_, options_);
@@ -45,57 +51,73 @@ class SpeculativeDecoder {
     if (options_.max_new_tokens == 0) return result;
     result.tokens.reserve(static_cast<std::size_t>(options_.max_new_tokens));
     result.tokens.push_back(read_prompt(cpu, prompt));
-    while (!done(result)) extend(cpu, result);
+    while (!options_.is_complete(result)) extend(cpu, result);
     return result;
   }
 
  private:
-  static index_t rows(const DecodeOptions& o, index_t capacity) {
-    return std::max(std::min(o.prefill_chunk, capacity), o.chain + 1);
-  }
+  using S = accumulate_t<T>;
 
+  index_t rows() const { return std::max(std::min(options_.prefill_chunk, capacity_), chain_ + 1); }
+
+  /// \returns the first generated token
   index_t read_prompt(const Cpu& cpu, std::span<const index_t> prompt) {
     draft_.reset();
     const auto n = static_cast<index_t>(prompt.size());
     std::vector<index_t> next;
-    return prefill(cpu, target_, prompt, options_.prefill_chunk, [&](index_t begin, index_t count) {
+    prefill(cpu, target_, prompt, options_.prefill_chunk, [&](index_t begin, index_t count) {
       const index_t end = begin + count;
       next.assign(prompt.begin() + begin + 1, prompt.begin() + std::min(end + 1, n));
-      if (end == n) next.push_back(target_.top(1)[0]);
+      if (end == n) next.push_back(options_.sampling().choose(cpu, target_.logits(), Decision::token, n));
       draft_.append(cpu, target_.tapped(count), next);
     });
-  }
-
-  bool done(const DecodeResult& r) const {
-    return static_cast<index_t>(r.tokens.size()) >= options_.max_new_tokens || r.tokens.back() == options_.eos_token_id;
+    return next.back();
   }
 
   /// One round: draft, verify, keep, roll back.
   void extend(const Cpu& cpu, DecodeResult& result) {
     const index_t left = options_.max_new_tokens - static_cast<index_t>(result.tokens.size());
     // The target adds one token of its own.
-    const index_t chain = std::min(options_.chain, left - 1);
-    block_[0] = result.tokens.back();
-    const auto drafted = draft_.draft(cpu, chain);
-    std::copy(drafted.begin(), drafted.end(), block_.begin() + 1);
-    target_.forward(cpu, std::span(block_).first(static_cast<std::size_t>(chain + 1)), chain + 1);
-    const auto top = target_.top(chain + 1);
-    index_t kept = 0;
-    while (kept < chain && drafted[static_cast<std::size_t>(kept)] == top[static_cast<std::size_t>(kept)]) ++kept;
-    target_.accept(kept + 1);
+    const Proposal<S> proposal = draft_.draft(cpu, std::min(chain_, left - 1), options_.sampling());
+    const Verdict verdict = verify(cpu, result.tokens.back(), proposal);
     ++result.target_forwards;
-    result.drafted += chain;
-    for (index_t i = 0; i <= kept && !done(result); ++i) {
-      result.tokens.push_back(top[static_cast<std::size_t>(i)]);
-      if (i < kept) ++result.accepted;
+    result.drafted += proposal.size();
+    // What follows the first of the block: the kept tokens and the target's own.
+    const auto fresh = std::span(block_).first(static_cast<std::size_t>(verdict.accepted + 1));
+    std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
+    fresh.back() = verdict.next;
+    for (index_t i = 0; i <= verdict.accepted && !options_.is_complete(result); ++i) {
+      result.tokens.push_back(fresh[static_cast<std::size_t>(i)]);
+      if (i < verdict.accepted) ++result.accepted;
     }
-    if (!done(result)) draft_.append(cpu, target_.tapped(kept + 1), top.first(static_cast<std::size_t>(kept + 1)));
+    if (!options_.is_complete(result)) draft_.append(cpu, target_.tapped(verdict.accepted + 1), fresh);
+  }
+
+  /// Runs the target on `last` and the proposed tokens, and keeps those that stay.
+  Verdict verify(const Cpu& cpu, index_t last, const Proposal<S>& proposal) {
+    const index_t n = proposal.size(), position = target_.length() + 1;
+    block_[0] = last;
+    std::copy(proposal.tokens.begin(), proposal.tokens.end(), block_.begin() + 1);
+    target_.forward(cpu, std::span(block_).first(static_cast<std::size_t>(n + 1)), n + 1);
+    const Verdict verdict = options_.sampling().is_greedy() ? verify_greedy(proposal.tokens, target_.top(cpu))
+                                                            : verify_sampled(
+                                                                  proposal, [&](index_t i) { return weigh(cpu, i); },
+                                                                  options_.sampling(), position);
+    target_.accept(verdict.accepted + 1);
+    return verdict;
+  }
+
+  /// The target's distribution after token i of the last forward.
+  Distribution<S> weigh(const Cpu& cpu, index_t i) {
+    const auto row = target_.logits().rows(i, 1);
+    options_.sampling().weigh(cpu, row);
+    return Distribution<S>({row.data(), static_cast<std::size_t>(row.extent(1))});
   }
 
   DecodeOptions options_;
-  index_t capacity_;
+  index_t chain_, capacity_;
   TargetSession<TargetConfig, T> target_;
-  Eagle3Session<Draft, T> draft_;
+  Session draft_;
   std::vector<index_t> block_;
 };
 
