@@ -90,8 +90,12 @@
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
 // drafts: the models that draft, their vocabulary and files
+#include <k3spec/drafts/block_backbone.hpp>
+#include <k3spec/drafts/block_layer.hpp>
+#include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 
 // target: the frozen Kimi K3, forward only: its layers, taps, what it remembers of a text

@@ -83,23 +83,39 @@ struct MLA {
     O::visit(w.o_proj, at / "o_proj", v);
   }
 
+  /// Keys and values of some rows, as far as backward needs them.
+  template <class T>
+  struct Keys {
+    Rows<T, kv_lora + rope> kv_a;      // [c ‖ k_rope]
+    Rows<T, kv_lora> kv_latent;        // RMS(c)
+    Rows<T, heads*(nope + v_dim)> kv;  // heads of [k_nope ‖ v]
+
+    template <Allocator A>
+    static constexpr Keys allocate(A& a, index_t rows) {
+      Keys k;
+      take_rows(a, rows, k.kv_a), take_rows(a, rows, k.kv_latent), take_rows(a, rows, k.kv);
+      return k;
+    }
+
+    /// [rows, kv_lora] and [rows, rope] of kv_a.
+    auto latent() const { return kv_a.template columns<0, kv_lora>(); }
+    auto k_rope() const { return kv_a.template columns<kv_lora, rope>(); }
+  };
+
   /// What backward needs of forward, besides x.
   template <class T>
-  struct Saved {
+  struct Saved : Keys<T> {
     Rows<T, q_lora> q_a, q_latent;       // before and after q_a_layernorm
     Rows<T, heads * qk_dim> q;           // heads of [nope ‖ rope]
-    Rows<T, kv_lora + rope> kv_a;        // [c ‖ k_rope]
-    Rows<T, kv_lora> kv_latent;          // RMS(c)
-    Rows<T, heads*(nope + v_dim)> kv;    // heads of [k_nope ‖ v]
     Rows<T, heads * v_dim> o;            // the attention's result, written by its op
     Rows<T, heads * v_dim> gate, gated;  // W_g x, o ⊙ σ(W_g x)
 
     template <Allocator A>
     static constexpr Saved allocate(A& a, index_t rows) {
       Saved s;
+      static_cast<Keys<T>&>(s) = Keys<T>::allocate(a, rows);
       if constexpr (has_q_lora) take_rows(a, rows, s.q_a), take_rows(a, rows, s.q_latent);
-      take_rows(a, rows, s.q), take_rows(a, rows, s.kv_a), take_rows(a, rows, s.kv_latent), take_rows(a, rows, s.kv),
-          take_rows(a, rows, s.o);
+      take_rows(a, rows, s.q), take_rows(a, rows, s.o);
       if constexpr (has_gate) take_rows(a, rows, s.gate), take_rows(a, rows, s.gated);
       return s;
     }
@@ -108,15 +124,12 @@ struct MLA {
     Saved rows(index_t begin, index_t n) const {
       Saved s;
       if constexpr (has_q_lora) s.q_a = q_a.rows(begin, n), s.q_latent = q_latent.rows(begin, n);
-      s.q = q.rows(begin, n), s.kv_a = kv_a.rows(begin, n), s.kv_latent = kv_latent.rows(begin, n);
-      s.kv = kv.rows(begin, n), s.o = o.rows(begin, n);
+      s.q = q.rows(begin, n), s.kv_a = this->kv_a.rows(begin, n), s.kv_latent = this->kv_latent.rows(begin, n);
+      s.kv = this->kv.rows(begin, n), s.o = o.rows(begin, n);
       if constexpr (has_gate) s.gate = gate.rows(begin, n), s.gated = gated.rows(begin, n);
       return s;
     }
 
-    /// [rows, kv_lora] and [rows, rope] of kv_a.
-    auto latent() const { return kv_a.template columns<0, kv_lora>(); }
-    auto k_rope() const { return kv_a.template columns<kv_lora, rope>(); }
     const auto& projected() const {
       if constexpr (has_gate) return gated;
       if constexpr (!has_gate) return o;
@@ -126,6 +139,13 @@ struct MLA {
   /// x [rows, input] -> saved.q, kv_a, kv
   template <class T, class W, AnyView X>
   static void project(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    project_queries<T>(cpu, w, x, s);
+    project_keys<T>(cpu, w, x, s);
+  }
+
+  /// x [rows, input] -> saved.q
+  template <class T, class W, AnyView X>
+  static void project_queries(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
     if constexpr (has_q_lora) {
       QA::forward(cpu, w.q_a_proj, x, s.q_a);
       QNorm::forward(cpu, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
@@ -133,9 +153,26 @@ struct MLA {
     } else {
       Q::forward(cpu, w.q_proj, x, s.q);
     }
-    KvA::forward(cpu, w.kv_a_proj_with_mqa, x, s.kv_a);
-    KvNorm::forward(cpu, w.kv_a_layernorm, Config::mla_norm_eps, s.latent(), s.kv_latent);
-    KvB::forward(cpu, w.kv_b_proj, s.kv_latent, s.kv);
+  }
+
+  /// x [rows, input] -> keys; all that rows without queries need
+  template <class T, class W, AnyView X>
+  static void project_keys(const Cpu& cpu, const W& w, const X& x, const Keys<T>& k) {
+    project_latents<T>(cpu, w, x, k);
+    expand_latents(cpu, w, k.kv_latent, k.kv);
+  }
+
+  /// x [rows, input] -> keys.kv_a, kv_latent: what a cache holds of a row is kv_latent and k_rope
+  template <class T, class W, AnyView X>
+  static void project_latents(const Cpu& cpu, const W& w, const X& x, const Keys<T>& k) {
+    KvA::forward(cpu, w.kv_a_proj_with_mqa, x, k.kv_a);
+    KvNorm::forward(cpu, w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), k.kv_latent);
+  }
+
+  /// kv_latent [rows, kv_lora] -> kv [rows, heads·(nope+v)]
+  template <class W, AnyView L, AnyView KV>
+  static void expand_latents(const Cpu& cpu, const W& w, const L& kv_latent, const KV& kv) {
+    KvB::forward(cpu, w.kv_b_proj, kv_latent, kv);
   }
 
   /// saved.o [rows, heads·v] and x -> y [rows, hidden], overwritten or added to before the one rounding
@@ -188,18 +225,35 @@ struct MLA {
   static void project_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                                const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
                                const DKR& d_k_rope, const DX& d_x, Arena& scratch) {
+    keys_backward<T>(cpu, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch);
+    query_backward(cpu, w, d_w, x, s, g, d_x, scratch);
+    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, Into::accumulate);
+  }
+
+  /// The share of keys alone: d_kv, d_k_rope -> d_x, overwritten or added to
+  template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
+  static void keys_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
+                            const Keys<T>& k, const DKV& d_kv, const DKR& d_k_rope, const DX& d_x, Arena& scratch,
+                            Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     Scope scope(scratch);
     Rows<S, kv_lora> d_latent;
     Rows<S, kv_lora + rope> d_kv_a;
     take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_kv_a);
-    KvB::backward(cpu, w.kv_b_proj, d_w.kv_b_proj, s.kv_latent, d_kv, d_latent);
-    KvNorm::backward(cpu, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, s.latent(), d_latent,
+    KvB::backward(cpu, w.kv_b_proj, d_w.kv_b_proj, k.kv_latent, d_kv, d_latent);
+    KvNorm::backward(cpu, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), d_latent,
                      d_kv_a.template columns<0, kv_lora>(), scratch);
     evaluate(cpu, expr::arg<0>, d_kv_a.template columns<kv_lora, rope>(), d_k_rope);
-    KvA::backward(cpu, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x);
-    query_backward(cpu, w, d_w, x, s, g, d_x, scratch);
-    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, Into::accumulate);
+    KvA::backward(cpu, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x, into);
+  }
+
+  /// Bytes of scratch that keys_backward takes.
+  template <class T>
+  static constexpr std::size_t keys_scratch_bytes(index_t rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      a.take<accumulate_t<T>>(rows * kv_lora), a.take<accumulate_t<T>>(rows * (kv_lora + rope));
+      a.borrow(KvNorm::template scratch_bytes<T>(rows));
+    });
   }
 
   /// Bytes of scratch that either stage of backward takes.
@@ -211,8 +265,7 @@ struct MLA {
       const std::size_t start = a.used();
       if constexpr (has_gate) take_row(heads * v_dim);
       a.release(start);
-      take_row(kv_lora), take_row(kv_lora + rope);
-      a.borrow(KvNorm::template scratch_bytes<T>(rows));
+      a.borrow(keys_scratch_bytes<T>(rows));
       if constexpr (has_q_lora) {
         take_row(q_lora), take_row(q_lora);
         a.borrow(QNorm::template scratch_bytes<T>(rows));

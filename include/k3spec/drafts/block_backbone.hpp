@@ -1,0 +1,160 @@
+#pragma once
+/// \file
+/// What DFlash and DSpark drafts share: context = RMS(fc([target layers])) once, then layers that carry noise rows
+/// along and attend to [context ‖ noise], then a final norm.
+/// defines: BlockBackbone
+
+#include <array>
+
+#include <k3spec/config/check.hpp>
+#include <k3spec/drafts/block_layer.hpp>
+
+namespace k3spec {
+
+/// H hidden, A = num_target_layers · target_hidden_size; C context rows, N noise rows, in the order of BlockSpan.
+template <class Config>
+struct BlockBackbone : CheckedDFlash<Config> {
+  static_assert(Config::backbone == Backbone::kimi_k3, "BlockBackbone: this backbone is not implemented");
+  static constexpr index_t hidden = Config::hidden_size, block_size = Config::block_size;
+  static constexpr index_t num_layers = Config::num_draft_layers;
+  static constexpr index_t target_width = Config::num_target_layers * Config::target_hidden_size;
+  static constexpr double eps = Config::rms_norm_eps;
+
+  using Fc = Linear<target_width, hidden>;
+  using Norm = KimiRMSNorm<hidden>;
+  using Layer = BlockLayer<Config>;
+  using Attention = typename Layer::Attention;
+
+  template <class T>
+  struct Weights {
+    typename Fc::template Weights<T> fc;
+    typename Norm::template Weights<T> hidden_norm;
+    std::array<typename Layer::template Weights<T>, static_cast<std::size_t>(num_layers)> layers;
+    typename Norm::template Weights<T> norm;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Fc::visit(w.fc, at / "fc", v);
+    Norm::visit(w.hidden_norm, at / "hidden_norm", v);
+    const Path layers = at / "layers";
+    for (index_t i = 0; i < num_layers; ++i) Layer::visit(w.layers[static_cast<std::size_t>(i)], layers / i, v);
+    Norm::visit(w.norm, at / "norm", v);
+  }
+
+  /// What backward needs of forward, besides target_hidden and noise.
+  template <class T>
+  struct Activations {
+    Rows<T, hidden> fc, context;  // [C, H] before and after hidden_norm
+    std::array<typename Layer::template Keys<T>, static_cast<std::size_t>(num_layers)> context_keys;
+    std::array<typename Layer::template Saved<T>, static_cast<std::size_t>(num_layers)> layers;
+    Rows<T, hidden> out;  // [N, H] after the final norm
+
+    template <Allocator A>
+    static constexpr Activations allocate(A& a, index_t context_rows, index_t noise_rows) {
+      Activations all{};
+      take_rows(a, context_rows, all.fc), take_rows(a, context_rows, all.context);
+      for (auto& keys : all.context_keys) keys = Layer::template Keys<T>::allocate(a, context_rows);
+      for (auto& layer : all.layers) layer = Layer::template Saved<T>::allocate(a, noise_rows);
+      take_rows(a, noise_rows, all.out);
+      return all;
+    }
+
+    /// What layer i reads.
+    Rows<const T, hidden> layer_input(index_t i, const Rows<const T, hidden>& noise) const {
+      return i == 0 ? noise : Rows<const T, hidden>(layers[static_cast<std::size_t>(i - 1)].out);
+    }
+  };
+
+  // ---- forward ------------------------------------------------------------------------------------------------
+
+  /// target_hidden [C, A] and noise [N, H], the embedded blocks -> acts.out [N, H]
+  template <class T, class Visible, class W>
+  static void forward(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
+                      const Rows<const T, hidden>& noise, const BlockSpan& span, const Visible& visible,
+                      const Activations<T>& acts) {
+    project_context<T>(cpu, w, target_hidden, acts.fc, acts.context);
+    forward_noise<T>(cpu, w, noise, acts, [&](index_t i, const auto& layer) {
+      const auto n = static_cast<std::size_t>(i);
+      Attention::template project_keys<T>(cpu, w.layers[n].self_attn, acts.context, acts.context_keys[n]);
+      Layer::template attend<T>(cpu, span, Layer::template attention_keys<T>(acts.context_keys[n]), visible, layer);
+    });
+  }
+
+  /// target_hidden [n, A] -> fc, context [n, H]: any rows of the context, whose keys are then
+  /// Attention::project_keys(w.layers[i].self_attn, context)
+  template <class T, class W>
+  static void project_context(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
+                              const Rows<T, hidden>& fc, const Rows<T, hidden>& context) {
+    Fc::forward(cpu, w.fc, target_hidden, fc);
+    Norm::forward(cpu, w.hidden_norm, eps, fc, context);
+  }
+
+  /// Runs all layers over the noise: acts.layers and acts.out are all that it touches of acts. attend(i, saved) is to
+  /// set saved.attention.o of layer i from its queries and keys and from the context's keys, wherever those are.
+  template <class T, class W, class Attend>
+  static void forward_noise(const Cpu& cpu, const W& w, const Rows<const T, hidden>& noise, const Activations<T>& acts,
+                            Attend&& attend) {
+    for (index_t i = 0; i < num_layers; ++i) {
+      const auto n = static_cast<std::size_t>(i);
+      const auto x = acts.layer_input(i, noise);
+      Layer::template before_attention<T>(cpu, w.layers[n], x, acts.layers[n]);
+      attend(i, acts.layers[n]);
+      Layer::template after_attention<T>(cpu, w.layers[n], x, acts.layers[n]);
+    }
+    Norm::forward(cpu, w.norm, eps, acts.layers.back().out, acts.out);
+  }
+
+  // ---- backward -----------------------------------------------------------------------------------------------
+
+  /// Gradients that live across the layers.
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    Rows<S, hidden> d_x;              // [N, H]
+    Rows<S, hidden> d_context, d_fc;  // [C, H]
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t context_rows, index_t noise_rows) {
+      Scratch s;
+      take_rows(a, noise_rows, s.d_x), take_rows(a, context_rows, s.d_context), take_rows(a, context_rows, s.d_fc);
+      return s;
+    }
+  };
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t context_rows, index_t noise_rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Scratch<T>::allocate(a, context_rows, noise_rows);
+      a.borrow(Norm::template scratch_bytes<T>(context_rows));
+      a.borrow(Norm::template scratch_bytes<T>(noise_rows));
+      a.borrow(Layer::template scratch_bytes<T>(context_rows, noise_rows));
+    });
+  }
+
+  /// d_out [N, H] -> parameter gradients, which accumulate, d_noise [N, H] and d_target_hidden [C, A], which are
+  /// overwritten unless they are empty.
+  template <class T, class Visible>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Rows<const T, target_width>& target_hidden, const Rows<const T, hidden>& noise,
+                       const BlockSpan& span, const Visible& visible, const Activations<T>& acts,
+                       const Rows<const accumulate_t<T>, hidden>& d_out, const Matrix<accumulate_t<T>>& d_noise,
+                       const Matrix<accumulate_t<T>>& d_target_hidden, Arena& scratch) {
+    Scope scope(scratch);
+    const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
+    Norm::backward(cpu, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x, scratch);
+    for (index_t i = num_layers - 1; i >= 0; --i) {
+      const auto n = static_cast<std::size_t>(i);
+      Layer::template backward<T>(cpu, w.layers[n], d_w.layers[n], acts.context, acts.layer_input(i, noise), span,
+                                  visible, acts.context_keys[n], acts.layers[n], g.d_x, g.d_context,
+                                  i == num_layers - 1 ? Into::overwrite : Into::accumulate, scratch);
+    }
+    if (d_noise.extent(0) > 0) evaluate(cpu, expr::arg<0>, d_noise, g.d_x);
+    Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
+    Fc::backward_weight(cpu, d_w.fc, target_hidden, g.d_fc);
+    if (d_target_hidden.extent(0) > 0) Fc::backward_input(cpu, w.fc, g.d_fc, d_target_hidden);
+  }
+};
+
+}  // namespace k3spec

@@ -1,0 +1,158 @@
+#pragma once
+/// \file
+/// One layer of a block draft: pre-norm MLA whose queries are the noise and whose keys are context and noise, then a
+/// pre-norm MLP.
+///   x ← x + MLA(RMS(x); context ‖ RMS(x)),  x ← x + MLP(RMS(x))
+/// Every layer reads the same context, which is normed already.
+/// defines: BlockLayer
+
+#include <k3spec/config/block_drafts.hpp>
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/block_attention.hpp>
+
+namespace k3spec {
+
+/// H hidden; C context rows, N noise rows.
+template <class Config>
+struct BlockLayer {
+  static constexpr index_t hidden = Config::hidden_size;
+  static constexpr double eps = Config::rms_norm_eps;
+  using Norm = KimiRMSNorm<hidden>;
+  using Attention = MLA<Config>;
+  using Mlp = SiTUMLP<hidden, Config::intermediate_size, Config>;
+  using Attend = BlockAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim>;
+  template <class T>
+  using Keys = typename Attention::template Keys<T>;
+
+  template <class T>
+  struct Weights {
+    typename Norm::template Weights<T> input_layernorm;
+    typename Attention::template Weights<T> self_attn;
+    typename Norm::template Weights<T> post_attention_layernorm;
+    typename Mlp::template Weights<T> mlp;
+  };
+
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    Norm::visit(w.input_layernorm, at / "input_layernorm", v);
+    Attention::visit(w.self_attn, at / "self_attn", v);
+    Norm::visit(w.post_attention_layernorm, at / "post_attention_layernorm", v);
+    Mlp::visit(w.mlp, at / "mlp", v);
+  }
+
+  /// What backward needs of the noise rows, besides x.
+  template <class T>
+  struct Saved {
+    Rows<T, hidden> input;  // RMS(x)
+    typename Attention::template Saved<T> attention;
+    Rows<accumulate_t<T>, Attention::heads> lse;
+    Rows<T, hidden> middle;  // x + attention
+    Rows<T, hidden> normed;  // RMS(middle)
+    typename Mlp::template Saved<T> mlp;
+    Rows<T, hidden> out;  // middle + MLP
+
+    template <Allocator A>
+    static constexpr Saved allocate(A& a, index_t noise_rows) {
+      Saved s;
+      take_rows(a, noise_rows, s.input);
+      s.attention = Attention::template Saved<T>::allocate(a, noise_rows);
+      take_rows(a, noise_rows, s.lse), take_rows(a, noise_rows, s.middle), take_rows(a, noise_rows, s.normed);
+      s.mlp = Mlp::template Saved<T>::allocate(a, noise_rows);
+      take_rows(a, noise_rows, s.out);
+      return s;
+    }
+  };
+
+  /// What attention reads of projected rows.
+  template <class T>
+  static AttentionKeys<const T> attention_keys(const Keys<T>& k) {
+    return {k.kv.matrix(), k.k_rope().matrix()};
+  }
+
+  // ---- forward ------------------------------------------------------------------------------------------------
+
+  /// x [N, H] -> queries and keys of the noise
+  template <class T, class W, AnyView X>
+  static void before_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    Norm::forward(cpu, w.input_layernorm, eps, x, s.input);
+    Attention::template project<T>(cpu, w.self_attn, s.input, s.attention);
+  }
+
+  /// Queries and keys of the noise, keys of the context -> s.attention.o
+  template <class T, class Visible>
+  static void attend(const Cpu& cpu, const BlockSpan& span, const AttentionKeys<const T>& context,
+                     const Visible& visible, const Saved<T>& s) {
+    Attend::template forward<T>(cpu, span, s.attention.q.matrix(), context, attention_keys<T>(s.attention), visible,
+                                s.attention.o.matrix(), s.lse.matrix());
+  }
+
+  /// x [N, H] and s.attention.o -> s.out
+  template <class T, class W, AnyView X>
+  static void after_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    evaluate(cpu, expr::arg<0>, s.middle, x);
+    Attention::output(cpu, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
+    Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
+    evaluate(cpu, expr::arg<0>, s.out, s.middle);
+    Mlp::forward(cpu, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
+  }
+
+  // ---- backward -----------------------------------------------------------------------------------------------
+
+  /// Gradients inside a layer; all layers use the same memory.
+  template <class T>
+  struct Scratch {
+    using S = accumulate_t<T>;
+    typename Attention::template Gradient<T> attention;
+    Rows<S, hidden> d_normed;  // of either norm's result
+    Rows<S, Attention::heads*(Attention::nope + Attention::v_dim)> d_kv, d_context_kv;
+    Rows<S, Attention::rope> d_k_rope, d_context_k_rope;
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t context_rows, index_t noise_rows) {
+      Scratch s;
+      s.attention = Attention::template Gradient<T>::allocate(a, noise_rows);
+      take_rows(a, noise_rows, s.d_normed), take_rows(a, noise_rows, s.d_kv), take_rows(a, noise_rows, s.d_k_rope);
+      take_rows(a, context_rows, s.d_context_kv), take_rows(a, context_rows, s.d_context_k_rope);
+      return s;
+    }
+  };
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t context_rows, index_t noise_rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Scratch<T>::allocate(a, context_rows, noise_rows);
+      a.borrow(Norm::template scratch_bytes<T>(noise_rows));
+      a.borrow(Mlp::template scratch_bytes<T>(noise_rows));
+      a.borrow(Attention::template scratch_bytes<T>(noise_rows));
+      a.borrow(Attention::template keys_scratch_bytes<T>(context_rows));
+      a.borrow(Attend::template scratch_bytes<T>(context_rows, noise_rows));
+    });
+  }
+
+  /// d_x [N, H] holds the gradient of s.out and then that of x. d_context [C, H] is overwritten or added to.
+  template <class T, class Visible, AnyView Context, AnyView X, AnyView DX, AnyView DC>
+  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Context& context, const X& x, const BlockSpan& span, const Visible& visible,
+                       const Keys<T>& context_keys, const Saved<T>& s, const DX& d_x, const DC& d_context, Into into,
+                       Arena& scratch) {
+    Scope scope(scratch);
+    const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
+    Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);
+    Norm::backward(cpu, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, d_x,
+                   scratch, Into::accumulate);
+    Attention::output_backward(cpu, w.self_attn, d_w.self_attn, s.attention, d_x, g.attention, scratch);
+    Attend::template backward<T>(
+        cpu, span, s.attention.q.matrix(), attention_keys<T>(context_keys), attention_keys<T>(s.attention), visible,
+        s.attention.o.matrix(), s.lse.matrix(), g.attention.d_o.matrix(), g.attention.d_q.matrix(),
+        {g.d_context_kv.matrix(), g.d_context_k_rope.matrix()}, {g.d_kv.matrix(), g.d_k_rope.matrix()}, scratch);
+    Attention::template keys_backward<T>(cpu, w.self_attn, d_w.self_attn, context, context_keys, g.d_context_kv,
+                                         g.d_context_k_rope, d_context, scratch, into);
+    Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.input, s.attention, g.attention, g.d_kv, g.d_k_rope,
+                                g.d_normed, scratch);
+    Norm::backward(cpu, w.input_layernorm, d_w.input_layernorm, eps, x, g.d_normed, d_x, scratch, Into::accumulate);
+  }
+};
+
+}  // namespace k3spec
