@@ -87,6 +87,8 @@
 #include <k3spec/layers/packed.hpp>
 
 // losses: row formulas that compare a draft with its teacher
+#include <k3spec/losses/cross_entropy.hpp>
+#include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
 // drafts: the models that draft, their vocabulary and files
@@ -142,9 +144,13 @@
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/anchors.hpp>
 #include <k3spec/train/block_batch.hpp>
+#include <k3spec/train/block_metrics.hpp>
+#include <k3spec/train/block_rows.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/documents.hpp>
+#include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>

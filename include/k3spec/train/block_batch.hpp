@@ -7,7 +7,7 @@
 /// slots k >= l are supervised by the token at anchor + k, with weight exp(-(k - l)/γ).
 /// anchor_plus_k_plus_1 (DSpark): slot 0 shows the anchor; slot k is supervised by the token at anchor + k + 1, with
 /// weight exp(-k/γ), up to the first slot that has no supervision.
-/// defines: BlockBatch, BlockRule, BlockTargets, draw_prefix_lengths
+/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTargets, draw_prefix_lengths
 
 #include <cmath>
 #include <cstdint>
@@ -34,6 +34,33 @@ struct BlockBatch {
   Documents documents = {};
   Vector<const index_t> prefix_lengths = {};  // [sequences · A], anchor_plus_k only; empty: 1
 };
+
+/// \throws Error naming what does not have the span's size
+template <class Batch>
+void check_block_batch(const BlockSpan& span, const Batch& batch) {
+  const auto want = [](const char* what, index_t found, index_t wanted, const char* unit) {
+    if (found == wanted) return;
+    throw Error(std::string("batch: ") + what, std::to_string(found), std::to_string(wanted) + unit);
+  };
+  const index_t rows = span.context_rows(), blocks = span.sequences * span.blocks;
+  want("length", batch.length, span.context, " positions");
+  want("input_ids", batch.input_ids.extent(0), rows, " rows");
+  want("loss_mask", batch.loss_mask.extent(0), rows, " rows");
+  want("target_hidden", batch.target_hidden.extent(0), rows, " rows");
+  want("anchors", batch.anchors.extent(0), blocks, " blocks");
+  want("keep", batch.keep.extent(0), blocks, " blocks");
+  want("document starts", batch.documents.start.extent(0), batch.documents.packed() ? rows : 0, " rows");
+  if (batch.documents.packed()) want("doc_remaining", batch.documents.remaining.extent(0), rows, " rows");
+  if (batch.prefix_lengths.extent(0) != 0) want("prefix_lengths", batch.prefix_lengths.extent(0), blocks, " blocks");
+}
+
+/// What the blocks of a batch see, for a draft with this config.
+template <class Config, class Batch>
+BlockVisibility block_visibility(const Batch& batch) {
+  const auto& documents = batch.documents;
+  return {batch.anchors.data(), batch.keep.data(), documents.packed() ? documents.start.data() : nullptr,
+          Config::sliding_window, Config::block_causal};
+}
 
 /// How a kind of draft fills and weighs its slots.
 struct BlockRule {

@@ -1,0 +1,28 @@
+#pragma once
+/// \file
+/// DSpark's row losses: cross-entropy with the label, the L1 distance of the draft's distribution q from the target's
+/// p, and the confidence head's binary cross-entropy with the acceptance probability 1 - |p - q|₁ / 2.
+/// defines: distance_formula, dspark_row_formula, acceptance_formula, confidence_formula
+
+#include <k3spec/losses/cross_entropy.hpp>
+
+namespace k3spec {
+
+/// Operand 0: logits [rows, n] of q; 1: probabilities p [rows, n]; 2: row_max of operand 0 [rows] -> |p - q|₁ per row.
+constexpr auto distance_formula() {
+  constexpr auto x = expr::arg<0>;
+  return row_sum(abs(exp(x - log_sum_exp_of(x, expr::row<2>)) - expr::arg<1>));
+}
+
+/// The same operands -> ce · log Σ exp x + l1 · |p - q|₁: the row's loss but for the label's column (subtract_label).
+constexpr auto dspark_row_formula(double ce, double l1) {
+  return ce * log_sum_exp_of(expr::arg<0>, expr::row<2>) + l1 * distance_formula();
+}
+
+/// Operand 0: |p - q|₁ -> the probability that a token drawn from q is accepted.
+constexpr auto acceptance_formula() { return max(min(1.0 - 0.5 * expr::arg<0>, 1.0), 0.0); }
+
+/// Operand 0: a logit; 1: the probability it is to have -> -(a log σ(z) + (1 - a) log(1 - σ(z))).
+constexpr auto confidence_formula() { return softplus(expr::arg<0>) - expr::arg<1> * expr::arg<0>; }
+
+}  // namespace k3spec

@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// What a block draft's step counts. All are sums, so that batches and ranks are merged by addition; a mean is taken
+/// last, of a numerator and a denominator that were summed apart.
+/// defines: block_loss_mean, DFlashSums, DSparkSums
+
+#include <array>
+#include <cstdint>
+
+#include <k3spec/train/metrics.hpp>
+
+namespace k3spec {
+
+/// Σ weight · loss / (Σ weight + 1e-6): 0 where nothing is supervised.
+inline double block_loss_mean(double sum, double weight) { return sum / (weight + 1e-6); }
+inline double block_loss_mean(const Ratio& r) { return block_loss_mean(r.numerator, r.denominator); }
+
+struct DFlashSums {
+  Ratio loss;                       ///< weight · cross-entropy over weight
+  std::int64_t valid_tokens = 0;    ///< supervised slots
+  std::int64_t correct = 0;         ///< of these, where the draft's argmax is the label
+  std::int64_t accept_len_sum = 0;  ///< per block with supervision: leading correct slots, and one
+  std::int64_t valid_blocks = 0;
+
+  DFlashSums& operator+=(const DFlashSums& other) {
+    loss += other.loss;
+    valid_tokens += other.valid_tokens;
+    correct += other.correct;
+    accept_len_sum += other.accept_len_sum;
+    valid_blocks += other.valid_blocks;
+    return *this;
+  }
+  double mean_loss() const { return block_loss_mean(loss); }
+  Ratio accuracy() const { return {static_cast<double>(correct), static_cast<double>(valid_tokens)}; }
+  Ratio accept_length() const { return {static_cast<double>(accept_len_sum), static_cast<double>(valid_blocks)}; }
+  bool operator==(const DFlashSums&) const = default;
+};
+
+template <index_t BlockSize>
+struct DSparkSums {
+  Ratio loss, cross_entropy, distance, confidence;  ///< weight · loss (three terms together, each alone) over weight
+  std::array<Ratio, static_cast<std::size_t>(BlockSize)> accept_rate;  ///< per slot, over supervised ones
+  /// Tokens per target forward that sampling would have had, over blocks with supervision: 1 + Σ prefix products.
+  Ratio accept_length;
+  /// Weighted, predicted minus true acceptance: |·|, ·, and · of the prefix products.
+  Ratio confidence_error, confidence_bias, confidence_prefix_bias;
+
+  DSparkSums& operator+=(const DSparkSums& other) {
+    loss += other.loss, cross_entropy += other.cross_entropy, distance += other.distance;
+    confidence += other.confidence, accept_length += other.accept_length;
+    for (std::size_t k = 0; k < accept_rate.size(); ++k) accept_rate[k] += other.accept_rate[k];
+    confidence_error += other.confidence_error, confidence_bias += other.confidence_bias;
+    confidence_prefix_bias += other.confidence_prefix_bias;
+    return *this;
+  }
+  double mean_loss() const { return block_loss_mean(loss); }
+  bool operator==(const DSparkSums&) const = default;
+};
+
+}  // namespace k3spec

@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// The slots of a batch whose logits are wanted: only supervised ones go through the vocabulary.
+/// defines: chunk_rows, supervised_rows, gather_rows, scatter_rows
+
+#include <algorithm>
+#include <cstdint>
+
+#include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/core/view.hpp>
+
+namespace k3spec {
+
+/// Rows of logits that exist at a time: about a million values.
+constexpr index_t chunk_rows(index_t vocabulary) {
+  return std::clamp<index_t>((index_t{1} << 20) / vocabulary, 32, 4096);
+}
+
+/// rows = the indices of all that are set, ascending.
+/// \returns how many there are
+inline index_t supervised_rows(Vector<const std::uint8_t> supervised, Vector<index_t> rows) {
+  index_t n = 0;
+  for (index_t r = 0; r < supervised.extent(0); ++r) {
+    if (supervised(r) != 0) rows(n++) = r;
+  }
+  return n;
+}
+
+/// to[i] = from[rows[i]]
+template <AnyView X, AnyView Y>
+void gather_rows(const Cpu& cpu, Vector<const index_t> rows, const X& from, const Y& to) {
+  parallel_for(cpu, rows.extent(0), [&](index_t i) { std::copy_n(from.row(rows(i)), from.row_size(), to.row(i)); });
+}
+
+/// to[rows[i]] = from[i]; the rows differ from one another.
+template <AnyView X, AnyView Y>
+void scatter_rows(const Cpu& cpu, Vector<const index_t> rows, const X& from, const Y& to) {
+  parallel_for(cpu, rows.extent(0), [&](index_t i) { std::copy_n(from.row(i), from.row_size(), to.row(rows(i))); });
+}
+
+}  // namespace k3spec

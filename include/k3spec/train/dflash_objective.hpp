@@ -1,0 +1,204 @@
+#pragma once
+/// \file
+/// The DFlash training objective: all blocks of a batch through the draft at once, cross-entropy with the true tokens,
+/// weighted by slot, divided by the weights' sum. Embedding and head are the frozen target's own.
+///
+/// Supervised slots go through the vocabulary in chunks, forward and backward: no logits of a whole batch ever exist.
+/// defines: DFlashTarget, DFlashObjective
+
+#include <optional>
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/drafts/dflash_draft.hpp>
+#include <k3spec/losses/cross_entropy.hpp>
+#include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/embedding.hpp>
+#include <k3spec/train/block_batch.hpp>
+#include <k3spec/train/block_metrics.hpp>
+#include <k3spec/train/block_rows.hpp>
+
+namespace k3spec {
+
+/// What a DFlash draft reads of its target: [vocabulary, H] each.
+template <class T>
+struct DFlashTarget {
+  Matrix<const T> embed_tokens, lm_head;
+};
+
+template <class Draft, Element T>
+class DFlashObjective {
+ public:
+  using S = accumulate_t<T>;
+  using Backbone = typename Draft::Backbone;
+  using Batch = BlockBatch<T, Draft::target_width>;
+  using Weights = typename Draft::template Weights<const T>;
+  using GradientWeights = typename Draft::template Weights<S>;
+  using Target = DFlashTarget<T>;
+  static constexpr index_t vocabulary = Draft::vocabulary;
+  static constexpr index_t chunk = chunk_rows(vocabulary);
+
+  /// \param sequences, length, blocks  of every batch
+  /// \param gamma                      of the slots' weights
+  DFlashObjective(index_t sequences, index_t length, index_t blocks, std::optional<double> gamma)
+      : span_{sequences, length, blocks, Draft::block_size},
+        rule_{Slot::anchor_plus_k, *Draft::config::mask_token_id, gamma},
+        arena_(bytes(span_)) {
+    plan(arena_, span_, &acts_, &b_);
+  }
+
+  /// Bytes of all activations, gradients between layers and chunks.
+  static constexpr std::size_t bytes(const BlockSpan& span) {
+    ArenaPlan a;
+    Activations acts{};
+    Buffers buffers{};
+    plan(a, span, &acts, &buffers);
+    a.borrow(Backbone::template scratch_bytes<T>(span.context_rows(), span.noise_rows()));
+    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(span.noise_rows(), chunk)); }));
+    return a.peak();
+  }
+
+  /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
+  double loss_weight(const Batch& batch) {
+    check_block_batch(span_, batch);
+    b_.targets.fill(rule_, span_, batch);
+    return b_.targets.total_weight();
+  }
+
+  /// Loss and counters only.
+  DFlashSums evaluate_only(const Cpu& cpu, const Weights& w, const Target& target, const Batch& batch) {
+    return run(cpu, w, nullptr, target, batch, std::nullopt, Matrix<S>());
+  }
+
+  /// Loss, counters, and gradients added to d_w, those of Σ weight · loss / (total_weight + 1e-6).
+  /// \param total_weight     loss_weight summed over all ranks; none: this batch's
+  /// \param d_target_hidden  [R, target_width] gets the gradient of batch.target_hidden unless it is empty
+  DFlashSums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Target& target,
+                              const Batch& batch, std::optional<double> total_weight = std::nullopt,
+                              const Matrix<S>& d_target_hidden = Matrix<S>()) {
+    return run(cpu, w, &d_w, target, batch, total_weight, d_target_hidden);
+  }
+
+  /// The states that the head reads, after any call: [sequences · blocks · block_size, H].
+  const Rows<T, Draft::hidden>& out() const { return acts_.out; }
+  const BlockTargets& targets() const { return b_.targets; }
+  const BlockSpan& span() const { return span_; }
+  /// The most bytes that were in use at a time; bytes(span()) once forward_backward has run.
+  std::size_t peak_bytes() const { return arena_.peak(); }
+
+ private:
+  using Activations = typename Backbone::template Activations<T>;
+
+  struct Buffers {
+    BlockTargets targets;
+    Rows<T, Draft::hidden> noise;
+    Rows<S, Draft::hidden> d_out;
+    Vector<index_t> rows;        // supervised ones
+    Vector<std::uint8_t> right;  // argmax is the label, and supervised
+  };
+
+  /// Working memory of one chunk.
+  struct Chunk {
+    Rows<T, Draft::hidden> x;
+    Rows<S, Draft::hidden> d_x;
+    Rows<S, vocabulary> logits, d_logits;
+    Vector<S> losses, largest, d_losses;
+    Vector<index_t> labels, top;
+
+    template <Allocator A>
+    static constexpr Chunk allocate(A& a, index_t n) {
+      Chunk c;
+      take_rows(a, n, c.x), take_rows(a, n, c.d_x), take_rows(a, n, c.logits), take_rows(a, n, c.d_logits);
+      take_rows(a, n, c.losses), take_rows(a, n, c.largest), take_rows(a, n, c.d_losses);
+      take_rows(a, n, c.labels), take_rows(a, n, c.top);
+      return c;
+    }
+  };
+
+  template <Allocator A>
+  static constexpr void plan(A& a, const BlockSpan& span, Activations* acts, Buffers* b) {
+    const index_t rows = span.noise_rows();
+    *acts = Activations::allocate(a, span.context_rows(), rows);
+    b->targets = BlockTargets::allocate(a, rows);
+    take_rows(a, rows, b->noise), take_rows(a, rows, b->d_out), take_rows(a, rows, b->rows);
+    take_rows(a, rows, b->right);
+  }
+
+  DFlashSums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Target& target, const Batch& batch,
+                 std::optional<double> total_weight, const Matrix<S>& d_target_hidden) {
+    DFlashSums sums;
+    sums.loss.denominator = loss_weight(batch);
+    const double total = total_weight.value_or(sums.loss.denominator);
+    const auto visible = block_visibility<typename Draft::config>(batch);
+    embedding_forward<T>(cpu, b_.targets.noise_ids, target.embed_tokens, b_.noise);
+    Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
+    evaluate(cpu, expr::as_expression(0.0), b_.d_out);
+    std::fill_n(b_.right.data(), b_.right.extent(0), std::uint8_t{0});
+    const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
+    for (index_t first = 0; first < n; first += chunk) {
+      Scope scope(arena_);
+      predict(cpu, target, b_.rows.rows(first, std::min(chunk, n - first)), d_w == nullptr ? nullptr : &total, sums);
+    }
+    count(sums);
+    if (d_w != nullptr) {
+      Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(*d_w), batch.target_hidden, b_.noise,
+                                     span_, visible, acts_, b_.d_out, Matrix<S>(), d_target_hidden, arena_);
+    }
+    return sums;
+  }
+
+  /// Loss of some rows and, given the total weight, their d_out.
+  void predict(const Cpu& cpu, const Target& target, Vector<const index_t> rows, const double* total,
+               DFlashSums& sums) {
+    const index_t n = rows.extent(0);
+    // All of a chunk's memory even for a last one that is smaller: the plan does not depend on the batch.
+    const Chunk all = Chunk::allocate(arena_, std::min(span_.noise_rows(), chunk));
+    const auto x = all.x.rows(0, n);
+    const auto logits = all.logits.rows(0, n);
+    const auto losses = all.losses.rows(0, n), largest = all.largest.rows(0, n);
+    const auto labels = all.labels.rows(0, n), top = all.top.rows(0, n);
+    gather_rows(cpu, rows, acts_.out, x);
+    gemm(cpu, x.matrix(), Op::plain, target.lm_head, Op::transposed, logits.matrix());
+    argmax(cpu, logits, top);
+    for (index_t i = 0; i < n; ++i) labels(i) = b_.targets.labels(rows(i)), largest(i) = logits(i, top(i));
+    evaluate_rows(cpu, log_sum_exp_formula(), losses, logits, largest);
+    subtract_label(logits, labels, losses);
+    for (index_t i = 0; i < n; ++i) {
+      sums.loss.numerator += b_.targets.weights(rows(i)) * static_cast<double>(losses(i));
+      b_.right(rows(i)) = top(i) == labels(i) ? 1 : 0;
+    }
+    if (total == nullptr) return;
+    const auto d_losses = all.d_losses.rows(0, n);
+    const auto d_logits = all.d_logits.rows(0, n);
+    const auto d_x = all.d_x.rows(0, n);
+    for (index_t i = 0; i < n; ++i) d_losses(i) = static_cast<S>(block_loss_mean(b_.targets.weights(rows(i)), *total));
+    differentiate_rows(cpu, log_sum_exp_formula(), d_losses, gradients(overwrite(d_logits), none), arena_, logits,
+                       largest);
+    subtract_label_backward(labels, 1.0, Vector<const S>(d_losses), d_logits);
+    gemm(cpu, d_logits.matrix(), Op::plain, target.lm_head, Op::plain, d_x.matrix());
+    scatter_rows(cpu, rows, d_x, b_.d_out);
+  }
+
+  /// Slots, and a block's leading correct ones: a slot without supervision neither ends nor lengthens them.
+  void count(DFlashSums& sums) const {
+    for (index_t block = 0; block < span_.sequences * span_.blocks; ++block) {
+      bool any = false, right = true;
+      for (index_t r = block * span_.block_size; r < (block + 1) * span_.block_size; ++r) {
+        if (b_.targets.supervised(r) == 0) continue;
+        any = true, right = right && b_.right(r) != 0;
+        ++sums.valid_tokens;
+        sums.correct += b_.right(r);
+        sums.accept_len_sum += right ? 1 : 0;
+      }
+      sums.accept_len_sum += any ? 1 : 0;
+      sums.valid_blocks += any ? 1 : 0;
+    }
+  }
+
+  BlockSpan span_;
+  BlockRule rule_;
+  Arena arena_;
+  Activations acts_{};
+  Buffers b_{};
+};
+
+}  // namespace k3spec

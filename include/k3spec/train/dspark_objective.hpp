@@ -1,0 +1,365 @@
+#pragma once
+/// \file
+/// The DSpark training objective: all blocks of a batch through the draft at once; per slot
+///   ce · cross-entropy + l1 · |p - q|₁ + confidence · BCE(confidence logit, acceptance)
+/// with q the draft's distribution, Markov correction and all, p the target's, acceptance = 1 - |p - q|₁ / 2 as a
+/// constant; weighted by slot, divided by the weights' sum. p is the draft's own head on the target's last state, and
+/// nothing flows back through it.
+///
+/// Supervised slots go through the vocabulary in chunks, forward and backward: no logits of a whole batch ever exist.
+/// defines: DSparkBatch, DSparkOptions, DSparkObjective
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/drafts/dspark_draft.hpp>
+#include <k3spec/losses/dspark_loss.hpp>
+#include <k3spec/losses/soft_cross_entropy.hpp>
+#include <k3spec/ops/embedding.hpp>
+#include <k3spec/train/block_batch.hpp>
+#include <k3spec/train/block_metrics.hpp>
+#include <k3spec/train/block_rows.hpp>
+
+namespace k3spec {
+
+template <class T, index_t TargetWidth, index_t Hidden>
+struct DSparkBatch : BlockBatch<T, TargetWidth> {
+  Rows<const T, Hidden> target_last_hidden;  // [R] after the target's final norm
+};
+
+struct DSparkOptions {
+  std::optional<double> gamma = 4.0;
+  double cross_entropy = 0.1, distance = 0.9, confidence = 1.0;
+};
+
+template <class Draft, Element T>
+class DSparkObjective {
+ public:
+  using S = accumulate_t<T>;
+  using Backbone = typename Draft::Backbone;
+  using Batch = DSparkBatch<T, Draft::target_width, Draft::hidden>;
+  using Weights = typename Draft::template Weights<const T>;
+  using GradientWeights = typename Draft::template Weights<S>;
+  using Sums = DSparkSums<Draft::block_size>;
+  static constexpr index_t vocabulary = Draft::vocabulary;
+  static constexpr index_t chunk = chunk_rows(vocabulary);
+
+  /// \param sequences, length, blocks  of every batch
+  DSparkObjective(index_t sequences, index_t length, index_t blocks, const DSparkOptions& options)
+      : span_{sequences, length, blocks, Draft::block_size}, options_(options), arena_(bytes(span_)) {
+    plan(arena_, span_, &acts_, &b_);
+  }
+
+  /// Bytes of all activations, gradients between layers and chunks.
+  static constexpr std::size_t bytes(const BlockSpan& span) {
+    const index_t rows = span.noise_rows();
+    ArenaPlan a;
+    Activations acts{};
+    Buffers buffers{};
+    plan(a, span, &acts, &buffers);
+    a.borrow(Backbone::template scratch_bytes<T>(span.context_rows(), rows));
+    if constexpr (Draft::has_markov) a.borrow(Markov::template scratch_bytes<T>(rows, span.block_size));
+    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(rows, chunk)); }));
+    return a.peak();
+  }
+
+  /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
+  double loss_weight(const Batch& batch) {
+    check(batch);
+    b_.targets.fill(rule(), span_, batch);
+    return b_.targets.total_weight();
+  }
+
+  /// Losses and diagnostics only.
+  Sums evaluate_only(const Cpu& cpu, const Weights& w, const Batch& batch) {
+    return run(cpu, w, nullptr, batch, std::nullopt, Matrix<S>());
+  }
+
+  /// Losses, diagnostics, and gradients added to d_w, those of Σ weight · loss / (total_weight + 1e-6).
+  /// \param total_weight     loss_weight summed over all ranks; none: this batch's
+  /// \param d_target_hidden  [R, target_width] gets the gradient of batch.target_hidden unless it is empty
+  Sums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch,
+                        std::optional<double> total_weight = std::nullopt,
+                        const Matrix<S>& d_target_hidden = Matrix<S>()) {
+    return run(cpu, w, &d_w, batch, total_weight, d_target_hidden);
+  }
+
+  /// After any call, [sequences · blocks · block_size, ·]: the states that the heads read, the Markov head's latents
+  /// and the confidence logits.
+  const Rows<T, Draft::hidden>& out() const { return acts_.out; }
+  const Rows<T, Draft::Markov::rank>& latents() const requires Draft::has_markov { return b_.heads.markov.latent; }
+  const Rows<S, 1>& confidence() const requires Draft::has_confidence { return b_.heads.logits; }
+  const BlockTargets& targets() const { return b_.targets; }
+  const BlockSpan& span() const { return span_; }
+  /// The most bytes that were in use at a time; bytes(span()) once forward_backward has run.
+  std::size_t peak_bytes() const { return arena_.peak(); }
+
+ private:
+  using Activations = typename Backbone::template Activations<T>;
+  using Markov = typename Draft::Markov;
+  using Confidence = typename Draft::Confidence;
+  static constexpr index_t rank = Markov::rank;
+  static constexpr bool trains_embeddings = Draft::config::train_embeddings;
+
+  /// What the heads keep, and their gradients.
+  struct Heads {
+    template <class Head>
+    struct SavedOf {
+      using type = typename Head::template Saved<T>;
+    };
+    struct Nothing {};
+    template <bool There, class Head>
+    using Saved = typename std::conditional_t<There, SavedOf<Head>, std::type_identity<Nothing>>::type;
+
+    Saved<Draft::has_markov, Markov> markov;
+    Saved<Draft::has_confidence, Confidence> confidence;
+    Rows<S, rank> d_latent, d_previous;
+    Rows<S, 1> logits, d_logits;
+
+    template <Allocator A>
+    static constexpr Heads allocate(A& a, index_t rows) {
+      Heads h{};
+      if constexpr (Draft::has_markov) {
+        h.markov = Markov::template Saved<T>::allocate(a, rows);
+        take_rows(a, rows, h.d_latent), take_rows(a, rows, h.d_previous);
+      }
+      if constexpr (Draft::has_confidence) {
+        h.confidence = Confidence::template Saved<T>::allocate(a, rows);
+        take_rows(a, rows, h.logits), take_rows(a, rows, h.d_logits);
+      }
+      return h;
+    }
+  };
+
+  struct Buffers {
+    BlockTargets targets;
+    Rows<T, Draft::hidden> noise;
+    Rows<S, Draft::hidden> d_out, d_noise;
+    Heads heads;
+    Vector<index_t> rows;                                                 // supervised ones
+    Vector<S> cross_entropy, distance, acceptance, confidence, d_losses;  // per row
+  };
+
+  /// Working memory of one chunk.
+  struct Chunk {
+    Rows<T, Draft::hidden> x;
+    Rows<T, rank> latent;
+    Rows<S, Draft::hidden> d_x;
+    Rows<S, rank> d_latent;
+    Rows<S, vocabulary> p, logits, d_logits;
+    Vector<S> largest, cross_entropy, distance, d_losses;
+    Vector<index_t> labels, teacher_rows;
+
+    template <Allocator A>
+    static constexpr Chunk allocate(A& a, index_t n) {
+      Chunk c{};
+      take_rows(a, n, c.x), take_rows(a, n, c.d_x);
+      if constexpr (rank > 0) take_rows(a, n, c.latent), take_rows(a, n, c.d_latent);
+      take_rows(a, n, c.p), take_rows(a, n, c.logits), take_rows(a, n, c.d_logits), take_rows(a, n, c.largest);
+      take_rows(a, n, c.cross_entropy), take_rows(a, n, c.distance), take_rows(a, n, c.d_losses);
+      take_rows(a, n, c.labels), take_rows(a, n, c.teacher_rows);
+      return c;
+    }
+    Chunk rows(index_t n) const {
+      const auto part = [n](const auto& v) { return v.data() == nullptr ? v : v.rows(0, n); };
+      return {part(x),        part(latent),   part(d_x),         part(d_latent),      part(p),
+              part(logits),   part(d_logits), part(largest),     part(cross_entropy), part(distance),
+              part(d_losses), part(labels),   part(teacher_rows)};
+    }
+  };
+
+  template <Allocator A>
+  static constexpr void plan(A& a, const BlockSpan& span, Activations* acts, Buffers* b) {
+    const index_t rows = span.noise_rows();
+    *acts = Activations::allocate(a, span.context_rows(), rows);
+    b->targets = BlockTargets::allocate(a, rows);
+    take_rows(a, rows, b->noise), take_rows(a, rows, b->d_out);
+    if constexpr (trains_embeddings) take_rows(a, rows, b->d_noise);
+    b->heads = Heads::allocate(a, rows);
+    take_rows(a, rows, b->rows), take_rows(a, rows, b->cross_entropy), take_rows(a, rows, b->distance);
+    take_rows(a, rows, b->acceptance), take_rows(a, rows, b->confidence), take_rows(a, rows, b->d_losses);
+  }
+
+  BlockRule rule() const { return {Slot::anchor_plus_k_plus_1, *Draft::config::mask_token_id, options_.gamma}; }
+
+  void check(const Batch& batch) const {
+    check_block_batch(span_, batch);
+    const index_t found = batch.target_last_hidden.extent(0);
+    if (found == span_.context_rows()) return;
+    throw Error("batch: target_last_hidden", std::to_string(found), std::to_string(span_.context_rows()) + " rows");
+  }
+
+  Sums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
+           std::optional<double> total_weight, const Matrix<S>& d_target_hidden) {
+    const double own = loss_weight(batch), total = total_weight.value_or(own);
+    const auto visible = block_visibility<typename Draft::config>(batch);
+    embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);
+    Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
+    forward_heads(cpu, w);
+    clear(cpu);
+    const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
+    for (index_t r = 0; r < b_.d_losses.extent(0); ++r) {
+      b_.d_losses(r) = static_cast<S>(block_loss_mean(b_.targets.weights(r), total));
+    }
+    for (index_t first = 0; first < n; first += chunk) {
+      Scope scope(arena_);
+      predict(cpu, w, d_w, batch, b_.rows.rows(first, std::min(chunk, n - first)));
+    }
+    confide(cpu);
+    if (d_w != nullptr) backward(cpu, w, *d_w, batch, visible, d_target_hidden);
+    return gather();
+  }
+
+  void forward_heads(const Cpu& cpu, const Weights& w) {
+    const Heads& h = b_.heads;
+    if constexpr (Draft::has_markov) {
+      Markov::template forward<T>(cpu, w.markov_head, b_.targets.previous_ids, acts_.out, span_.block_size, h.markov);
+    }
+    if constexpr (Draft::has_confidence) {
+      Confidence::template forward<T>(cpu, w.confidence_head, acts_.out, previous_rows(), h.logits, h.confidence);
+    }
+  }
+
+  /// W₁[prev], which is there only with a Markov head.
+  Rows<T, rank> previous_rows() const {
+    if constexpr (Draft::has_markov) {
+      return b_.heads.markov.previous();
+    } else {
+      return {};
+    }
+  }
+
+  /// Rows without supervision keep these zeros.
+  void clear(const Cpu& cpu) {
+    evaluate(cpu, expr::as_expression(0.0), b_.d_out);
+    evaluate(cpu, expr::as_expression(0.0), b_.cross_entropy);
+    evaluate(cpu, expr::as_expression(0.0), b_.distance);
+    evaluate(cpu, expr::as_expression(0.0), b_.confidence);
+    if constexpr (Draft::has_markov) {
+      evaluate(cpu, expr::as_expression(0.0), b_.heads.d_latent);
+      evaluate(cpu, expr::as_expression(0.0), b_.heads.d_previous);
+    }
+  }
+
+  /// Losses of some rows over the vocabulary and, when training, the gradients of their states and latents.
+  void predict(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
+               Vector<const index_t> rows) {
+    // All of a chunk's memory even for a last one that is smaller: the plan does not depend on the batch.
+    const Chunk c = Chunk::allocate(arena_, std::min(span_.noise_rows(), chunk)).rows(rows.extent(0));
+    teach(cpu, w, batch, rows, c);
+    gather_rows(cpu, rows, acts_.out, c.x);
+    Draft::Head::forward(cpu, w.lm_head, c.x, c.logits);
+    if constexpr (Draft::has_markov) {
+      gather_rows(cpu, rows, b_.heads.markov.latent, c.latent);
+      Markov::add_logits(cpu, w.markov_head, c.latent, c.logits);
+    }
+    evaluate_rows(cpu, row_max_formula(), c.largest, c.logits);
+    evaluate_rows(cpu, log_sum_exp_formula(), c.cross_entropy, c.logits, c.largest);
+    subtract_label(c.logits, c.labels, c.cross_entropy);
+    evaluate_rows(cpu, distance_formula(), c.distance, c.logits, c.p, c.largest);
+    for (index_t i = 0; i < rows.extent(0); ++i) {
+      b_.cross_entropy(rows(i)) = c.cross_entropy(i), b_.distance(rows(i)) = c.distance(i);
+      c.d_losses(i) = b_.d_losses(rows(i));
+    }
+    if (d_w != nullptr) learn(cpu, w, *d_w, rows, c);
+  }
+
+  /// The target's probabilities for the same labels.
+  void teach(const Cpu& cpu, const Weights& w, const Batch& batch, Vector<const index_t> rows, const Chunk& c) {
+    for (index_t i = 0; i < rows.extent(0); ++i) {
+      c.labels(i) = b_.targets.labels(rows(i)), c.teacher_rows(i) = b_.targets.teacher_rows(rows(i));
+    }
+    gather_rows(cpu, c.teacher_rows, batch.target_last_hidden, c.x);
+    Draft::Head::forward(cpu, w.lm_head, c.x, c.p);
+    evaluate(cpu, softmax_formula(), c.p, c.p);
+  }
+
+  void learn(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> rows, const Chunk& c) {
+    differentiate_rows(cpu, dspark_row_formula(options_.cross_entropy, options_.distance), c.d_losses,
+                       gradients(overwrite(c.d_logits), none, none), arena_, c.logits, c.p, c.largest);
+    subtract_label_backward(c.labels, options_.cross_entropy, Vector<const S>(c.d_losses), c.d_logits);
+    if constexpr (trains_embeddings) Draft::Head::backward_weight(cpu, d_w.lm_head, c.x, c.d_logits);
+    Draft::Head::backward_input(cpu, w.lm_head, c.d_logits, c.d_x);
+    scatter_rows(cpu, rows, c.d_x, b_.d_out);
+    if constexpr (Draft::has_markov) {
+      Markov::template add_logits_backward<T>(cpu, w.markov_head, d_w.markov_head, c.latent, c.d_logits, c.d_latent);
+      scatter_rows(cpu, rows, c.d_latent, b_.heads.d_latent);
+    }
+  }
+
+  /// Acceptance, and the confidence head's loss.
+  void confide(const Cpu& cpu) {
+    evaluate(cpu, acceptance_formula(), b_.acceptance, b_.distance);
+    if constexpr (Draft::has_confidence) {
+      const Rows<S, 1>& z = b_.heads.logits;
+      evaluate(cpu, confidence_formula(), column(b_.confidence), z, column(b_.acceptance));
+    }
+  }
+
+  void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch,
+                const BlockVisibility& visible, const Matrix<S>& d_target_hidden) {
+    const Heads& h = b_.heads;
+    if constexpr (Draft::has_confidence) {
+      differentiate(cpu, options_.confidence * confidence_formula(), column(b_.d_losses),
+                    gradients(overwrite(h.d_logits), none), arena_, h.logits, column(b_.acceptance));
+      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, acts_.out, h.confidence, h.d_logits,
+                                       b_.d_out, h.d_previous, arena_);
+    }
+    if constexpr (Draft::has_markov) {
+      Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, b_.targets.previous_ids, span_.block_size,
+                                   h.markov, h.d_latent, h.d_previous, b_.d_out, arena_);
+    }
+    Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_,
+                                   visible, acts_, b_.d_out, b_.d_noise.matrix(), d_target_hidden, arena_);
+    if constexpr (trains_embeddings) {
+      embedding_backward<S>(cpu, b_.targets.noise_ids, Draft::config::pad_token_id, b_.d_noise, d_w.embed_tokens);
+    }
+  }
+
+  static Rows<S, 1> column(const Vector<S>& v) { return Rows<S, 1>(v.data(), v.extent(0)); }
+
+  /// Adds up rows in ascending order.
+  Sums gather() const {
+    Sums sums{};
+    for (index_t block = 0; block < span_.sequences * span_.blocks; ++block) gather_block(block, sums);
+    return sums;
+  }
+
+  void gather_block(index_t block, Sums& sums) const {
+    bool any = false;
+    double accepted = 1, confided = 1, length = 1;
+    for (index_t k = 0; k < span_.block_size; ++k) {
+      const index_t r = block * span_.block_size + k;
+      // Supervision stops at a block's first gap, and with it every prefix.
+      if (b_.targets.supervised(r) == 0) break;
+      any = true;
+      const double weight = b_.targets.weights(r), accept = static_cast<double>(b_.acceptance(r));
+      accepted *= accept, length += accepted;
+      sums.accept_rate[static_cast<std::size_t>(k)] += {accept, 1};
+      add_losses(r, weight, sums);
+      if constexpr (Draft::has_confidence) {
+        const double predicted = 1 / (1 + std::exp(-static_cast<double>(b_.heads.logits(r, 0))));
+        confided *= predicted;
+        sums.confidence_error += {std::abs(predicted - accept) * weight, weight};
+        sums.confidence_bias += {(predicted - accept) * weight, weight};
+        sums.confidence_prefix_bias += {(confided - accepted) * weight, weight};
+      }
+    }
+    if (any) sums.accept_length += {length, 1};
+  }
+
+  void add_losses(index_t r, double weight, Sums& sums) const {
+    const auto ce = static_cast<double>(b_.cross_entropy(r)), l1 = static_cast<double>(b_.distance(r));
+    const auto bce = static_cast<double>(b_.confidence(r));
+    sums.cross_entropy += {weight * ce, weight};
+    sums.distance += {weight * l1, weight};
+    sums.confidence += {weight * bce, weight};
+    sums.loss += {weight * (options_.cross_entropy * ce + options_.distance * l1 + options_.confidence * bce), weight};
+  }
+
+  BlockSpan span_;
+  DSparkOptions options_;
+  Arena arena_;
+  Activations acts_{};
+  Buffers b_{};
+};
+
+}  // namespace k3spec
