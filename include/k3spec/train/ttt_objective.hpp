@@ -184,15 +184,6 @@ class TttObjective {
       throw Error("batch: teacher_top at row " + std::to_string(r), std::to_string(top),
                   "0 to " + std::to_string(Draft::vocabulary - 1));
     }
-    if (batch.t2d.extent(0) != Draft::vocabulary) {
-      throw Error("batch: t2d", std::to_string(batch.t2d.extent(0)), std::to_string(Draft::vocabulary) + " tokens");
-    }
-    for (index_t r = 0; r < rows_; ++r) {
-      const index_t top = batch.teacher_top(r);
-      if (top >= 0 && top < Draft::vocabulary) continue;
-      throw Error("batch: teacher_top of row " + std::to_string(r), std::to_string(top),
-                  "0 to " + std::to_string(Draft::vocabulary - 1));
-    }
     if (batch.length > 0 && rows_ % batch.length == 0) return;
     throw Error("batch: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows_));
   }
