@@ -30,15 +30,21 @@ struct Spark : Small<configs::KimiK3TinyDSpark> {
 struct DFlash {
   using Draft = DFlashDraft<Small<configs::KimiK3TinyDFlash>>;
   using Objective = DFlashObjective<Draft, double>;
+  template <index_t Rows>
+  using Chunked = DFlashObjective<Draft, double, Rows>;
   using Batch = Objective::Batch;
-  static Objective make(const BlockSpan& s) { return {s.sequences, s.context, s.blocks, 4.0}; }
+  template <class O = Objective>
+  static O make(const BlockSpan& s) {
+    return {s.sequences, s.context, s.blocks, 4.0};
+  }
 
   std::vector<double> embed = std::vector<double>(Draft::vocabulary * Draft::hidden), head = embed;
   DFlash() {
     for (std::size_t i = 0; i < embed.size(); ++i) embed[i] = Philox(1).normal(i), head[i] = Philox(2).normal(i) / 3;
   }
   Batch batch(const BlockBatch<double, Draft::target_width>& b, const double*) const { return b; }
-  DFlashSums run(Objective& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
+  template <class O>
+  DFlashSums run(O& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
                  std::optional<double> total, const Matrix<double>& d_x) const {
     const DFlashTarget<double> target{Matrix<const double>(embed.data(), Draft::vocabulary, Draft::hidden),
                                       Matrix<const double>(head.data(), Draft::vocabulary, Draft::hidden)};
@@ -48,12 +54,18 @@ struct DFlash {
 struct DSpark {
   using Draft = DSparkDraft<Spark>;
   using Objective = DSparkObjective<Draft, double>;
+  template <index_t Rows>
+  using Chunked = DSparkObjective<Draft, double, Rows>;
   using Batch = Objective::Batch;
-  static Objective make(const BlockSpan& s) { return {s.sequences, s.context, s.blocks, DSparkOptions{}}; }
+  template <class O = Objective>
+  static O make(const BlockSpan& s) {
+    return {s.sequences, s.context, s.blocks, DSparkOptions{}};
+  }
   Batch batch(const BlockBatch<double, Draft::target_width>& b, const double* last) const {
     return {b, Rows<const double, Draft::hidden>(last, b.input_ids.extent(0))};
   }
-  static Objective::Sums run(Objective& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
+  template <class O>
+  static Objective::Sums run(O& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
                              std::optional<double> total, const Matrix<double>& d_x) {
     return o.forward_backward(Cpu{2}, w.weights(), d_w, b, total, d_x);
   }
@@ -85,7 +97,7 @@ struct Data {
 };
 
 /// A part of the data as a batch of its own, and what came of it.
-template <class Kind>
+template <class Kind, class Objective = typename Kind::Objective>
 struct Part {
   using Draft = typename Kind::Draft;
   using Sums =
@@ -98,7 +110,7 @@ struct Part {
   std::vector<index_t> anchors;
   std::vector<std::uint8_t> keep = std::vector<std::uint8_t>(anchors.size(), 1);
   bool packed = false;
-  typename Kind::Objective objective = Kind::make(span);
+  Objective objective = Kind::template make<Objective>(span);
   Gradients<Draft, double> gradients{};
   std::vector<double> d_hidden =
       std::vector<double>(static_cast<std::size_t>(span.context_rows() * Draft::target_width));
@@ -210,7 +222,29 @@ void documents() {
   CHECK(parameter_difference(a, b, whole) > 1e-3);
 }
 
+template <class Kind, index_t Rows>
+void chunked(Part<Kind>& whole) {
+  Part<Kind, typename Kind::template Chunked<Rows>> parts{whole.data, whole.first, whole.span, whole.anchors};
+  parts.run(std::nullopt);
+  CHECK(parts.sums == whole.sums);
+  CHECK(values(parts.gradients) == values(whole.gradients));
+  CHECK(parts.d_hidden == whole.d_hidden);
+}
+
+template <class Kind>
+void chunks() {
+  Data<Kind> data(33);
+  Part<Kind> whole{data, 0, {3, 11, 2, 3}, {1, 5, 2, 0, 3, 7}};
+  whole.run(std::nullopt);
+  chunked<Kind, 1>(whole);
+  chunked<Kind, 5>(whole);
+}
+
 }  // namespace
+
+TEST_CASE_TEMPLATE("how many rows go through the vocabulary at a time changes no bit", Kind, DFlash, DSpark) {
+  chunks<Kind>();
+}
 
 TEST_CASE_TEMPLATE("ranks that divide by the weight of all add up to the whole batch", Kind, DFlash, DSpark) {
   ranks<Kind>();

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace k3spec {
@@ -29,13 +29,17 @@ inline index_t supervised_rows(Vector<const std::uint8_t> supervised, Vector<ind
 /// to[i] = from[rows[i]]
 template <AnyView X, AnyView Y>
 void gather_rows(const Cpu& cpu, Vector<const index_t> rows, const X& from, const Y& to) {
-  parallel_for(cpu, rows.extent(0), [&](index_t i) { std::copy_n(from.row(rows(i)), from.row_size(), to.row(i)); });
+  cpu::for_pieces(cpu, rows.extent(0), from.row_size(), false, [&](index_t begin, index_t end, index_t, index_t) {
+    for (index_t i = begin; i < end; ++i) std::copy_n(from.row(rows(i)), from.row_size(), to.row(i));
+  });
 }
 
 /// to[rows[i]] = from[i]; the rows differ from one another.
 template <AnyView X, AnyView Y>
 void scatter_rows(const Cpu& cpu, Vector<const index_t> rows, const X& from, const Y& to) {
-  parallel_for(cpu, rows.extent(0), [&](index_t i) { std::copy_n(from.row(i), from.row_size(), to.row(rows(i))); });
+  cpu::for_pieces(cpu, rows.extent(0), from.row_size(), false, [&](index_t begin, index_t end, index_t, index_t) {
+    for (index_t i = begin; i < end; ++i) std::copy_n(from.row(i), from.row_size(), to.row(rows(i)));
+  });
 }
 
 }  // namespace k3spec

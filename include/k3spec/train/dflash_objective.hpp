@@ -25,7 +25,8 @@ struct DFlashTarget {
   Matrix<const T> embed_tokens, lm_head;
 };
 
-template <class Draft, Element T>
+/// \tparam ChunkRows  rows of logits that exist at a time; no bit depends on it
+template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::vocabulary)>
 class DFlashObjective {
  public:
   using S = accumulate_t<T>;
@@ -35,7 +36,6 @@ class DFlashObjective {
   using GradientWeights = typename Draft::template Weights<S>;
   using Target = DFlashTarget<T>;
   static constexpr index_t vocabulary = Draft::vocabulary;
-  static constexpr index_t chunk = chunk_rows(vocabulary);
 
   /// \param sequences, length, blocks  of every batch
   /// \param gamma                      of the slots' weights
@@ -53,7 +53,7 @@ class DFlashObjective {
     Buffers buffers{};
     plan(a, span, &acts, &buffers);
     a.borrow(Backbone::template scratch_bytes<T>(span.context_rows(), span.noise_rows()));
-    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(span.noise_rows(), chunk)); }));
+    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(span.noise_rows(), ChunkRows)); }));
     return a.peak();
   }
 
@@ -134,9 +134,10 @@ class DFlashObjective {
     evaluate(cpu, expr::as_expression(0.0), b_.d_out);
     std::fill_n(b_.right.data(), b_.right.extent(0), std::uint8_t{0});
     const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
-    for (index_t first = 0; first < n; first += chunk) {
+    for (index_t first = 0; first < n; first += ChunkRows) {
       Scope scope(arena_);
-      predict(cpu, target, b_.rows.rows(first, std::min(chunk, n - first)), d_w == nullptr ? nullptr : &total, sums);
+      predict(cpu, target, b_.rows.rows(first, std::min(ChunkRows, n - first)), d_w == nullptr ? nullptr : &total,
+              sums);
     }
     count(sums);
     if (d_w != nullptr) {
@@ -151,7 +152,7 @@ class DFlashObjective {
                DFlashSums& sums) {
     const index_t n = rows.extent(0);
     // All of a chunk's memory even for a last one that is smaller: the plan does not depend on the batch.
-    const Chunk all = Chunk::allocate(arena_, std::min(span_.noise_rows(), chunk));
+    const Chunk all = Chunk::allocate(arena_, std::min(span_.noise_rows(), ChunkRows));
     const auto x = all.x.rows(0, n);
     const auto logits = all.logits.rows(0, n);
     const auto losses = all.losses.rows(0, n), largest = all.largest.rows(0, n);

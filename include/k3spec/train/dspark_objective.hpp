@@ -30,7 +30,8 @@ struct DSparkOptions {
   double cross_entropy = 0.1, distance = 0.9, confidence = 1.0;
 };
 
-template <class Draft, Element T>
+/// \tparam ChunkRows  rows of logits that exist at a time; no bit depends on it
+template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::vocabulary)>
 class DSparkObjective {
  public:
   using S = accumulate_t<T>;
@@ -40,7 +41,6 @@ class DSparkObjective {
   using GradientWeights = typename Draft::template Weights<S>;
   using Sums = DSparkSums<Draft::block_size>;
   static constexpr index_t vocabulary = Draft::vocabulary;
-  static constexpr index_t chunk = chunk_rows(vocabulary);
 
   /// \param sequences, length, blocks  of every batch
   DSparkObjective(index_t sequences, index_t length, index_t blocks, const DSparkOptions& options)
@@ -57,7 +57,7 @@ class DSparkObjective {
     plan(a, span, &acts, &buffers);
     a.borrow(Backbone::template scratch_bytes<T>(span.context_rows(), rows));
     if constexpr (Draft::has_markov) a.borrow(Markov::template scratch_bytes<T>(rows, span.block_size));
-    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(rows, chunk)); }));
+    a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(rows, ChunkRows)); }));
     return a.peak();
   }
 
@@ -199,9 +199,9 @@ class DSparkObjective {
     for (index_t r = 0; r < b_.d_losses.extent(0); ++r) {
       b_.d_losses(r) = static_cast<S>(block_loss_mean(b_.targets.weights(r), total));
     }
-    for (index_t first = 0; first < n; first += chunk) {
+    for (index_t first = 0; first < n; first += ChunkRows) {
       Scope scope(arena_);
-      predict(cpu, w, d_w, batch, b_.rows.rows(first, std::min(chunk, n - first)));
+      predict(cpu, w, d_w, batch, b_.rows.rows(first, std::min(ChunkRows, n - first)));
     }
     confide(cpu);
     if (d_w != nullptr) backward(cpu, w, *d_w, batch, visible, d_target_hidden);
@@ -243,7 +243,7 @@ class DSparkObjective {
   void predict(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
                Vector<const index_t> rows) {
     // All of a chunk's memory even for a last one that is smaller: the plan does not depend on the batch.
-    const Chunk c = Chunk::allocate(arena_, std::min(span_.noise_rows(), chunk)).rows(rows.extent(0));
+    const Chunk c = Chunk::allocate(arena_, std::min(span_.noise_rows(), ChunkRows)).rows(rows.extent(0));
     teach(cpu, w, batch, rows, c);
     gather_rows(cpu, rows, acts_.out, c.x);
     Draft::Head::forward(cpu, w.lm_head, c.x, c.logits);
