@@ -187,6 +187,7 @@ struct BlockAttention {
 
   template <class S>
   static void zero_keys(const AttentionKeys<S>& all, index_t row, index_t count, index_t head) {
+    if (count == 0) return;
     const auto of_head = Tile::keys(all, row, count, head, head);
     Tile::zero(of_head.nope), Tile::zero(of_head.rope), Tile::zero(of_head.v);
   }

@@ -1,0 +1,157 @@
+/// \file
+/// Block attention, forward and backward, against the dense form of the same code in the same run: a visibility that
+/// claims the whole context for every row, so that each tile is computed and then masked. 4096 positions of context,
+/// 128 blocks of 8, anchors spread evenly: of the dense form's pairs half are visible. One thread.
+/// Also says what a call allocates, and the scratch it is lent.
+
+#include <benchmark/benchmark.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <k3spec/ops/block_attention.hpp>
+
+namespace {
+std::atomic<std::size_t> allocated = 0;
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  allocated += bytes;
+  return std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 16); }
+void* operator new(std::size_t bytes, std::align_val_t a) { return counted(bytes, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t bytes, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return counted(bytes, static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace {
+
+using namespace k3spec;
+
+constexpr BlockSpan span{1, 4096, 128, 8};
+
+/// Nothing is left out; what a row sees is as before.
+struct Dense : BlockVisibility {
+  Interval reach(const BlockSpan& s, index_t, index_t) const { return {0, s.context}; }
+  Interval whole(const BlockSpan& s, index_t, index_t) const { return {0, s.context}; }
+};
+
+std::vector<float> numbers(index_t count) {
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 101) / 50 - 1;
+  return x;
+}
+
+/// Operands, results and gradients of one sequence.
+template <class Op, index_t Heads, index_t Nope, index_t Rope, index_t V>
+struct Layer {
+  static constexpr index_t c = span.context_rows(), n = span.noise_rows(), width = Heads * (Nope + V);
+  static constexpr index_t qk = Heads * (Nope + Rope);
+  std::vector<float> q = numbers(n * qk), o = numbers(n * Heads * V), lse = numbers(n * Heads), d_o = o, d_q = q;
+  std::vector<float> kv = numbers((c + n) * width), k_rope = numbers((c + n) * Rope), d_kv = kv, d_k_rope = k_rope;
+  Arena scratch = Arena(Op::template scratch_bytes<float>(c, n));
+
+  template <class T>
+  static Matrix<T> matrix(std::vector<float>& x, index_t row, index_t rows, index_t columns) {
+    return Matrix<T>(x.data() + row * columns, rows, columns);
+  }
+  template <class T>
+  static AttentionKeys<T> keys(std::vector<float>& k, std::vector<float>& rope, index_t row, index_t rows) {
+    return {matrix<T>(k, row, rows, width), matrix<T>(rope, row, rows, Rope)};
+  }
+
+  template <class Visible>
+  void step(const Cpu& cpu, const Visible& visible) {
+    using X = const float;
+    const auto context = keys<X>(kv, k_rope, 0, c), noise = keys<X>(kv, k_rope, c, n);
+    Op::template forward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
+                                matrix<float>(o, 0, n, Heads * V), matrix<float>(lse, 0, n, Heads));
+    Op::template backward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
+                                 matrix<X>(o, 0, n, Heads * V), matrix<X>(lse, 0, n, Heads),
+                                 matrix<X>(d_o, 0, n, Heads * V), matrix<float>(d_q, 0, n, qk),
+                                 keys<float>(d_kv, d_k_rope, 0, c), keys<float>(d_kv, d_k_rope, c, n), scratch);
+  }
+};
+
+template <class Visible, index_t... Dims>
+void run(benchmark::State& state) {
+  using Op = BlockAttention<Dims...>;
+  std::vector<index_t> anchors;
+  for (index_t a = 0; a < span.blocks; ++a) anchors.push_back((2 * a + 1) * span.context / (2 * span.blocks));
+  Visible visible;
+  visible.anchors = anchors.data();
+  Layer<Op, Dims...> layer;
+  layer.step(Cpu{1}, visible);  // products get their buffers
+  const std::size_t before = allocated;
+  for (auto _ : state) layer.step(Cpu{1}, visible);
+  state.counters["bytes allocated"] = static_cast<double>(allocated - before);
+  state.counters["scratch bytes"] = static_cast<double>(layer.scratch.capacity());
+}
+
+/// Keeps the least time of each benchmark: the processor's, which other programs change less.
+class Fastest : public benchmark::ConsoleReporter {
+ public:
+  Fastest() : ConsoleReporter(OO_Tabular) {}
+
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& r : runs) {
+      if (r.run_type != Run::RT_Iteration) continue;
+      const double seconds = r.cpu_accumulated_time / static_cast<double>(r.iterations);
+      const auto [at, is_new] = seconds_.try_emplace(r.run_name.function_name, seconds);
+      at->second = std::min(at->second, seconds);
+    }
+  }
+  /// 0 if it was not run.
+  double seconds(const std::string& name) const {
+    const auto at = seconds_.find(name);
+    return at == seconds_.end() ? 0 : at->second;
+  }
+
+ private:
+  std::map<std::string, double> seconds_;
+};
+
+template <index_t... Dims>
+void add(const std::string& name) {
+  const auto one = [&](const char* form, auto function) {
+    benchmark::RegisterBenchmark((form + name).c_str(), function)
+        ->Unit(benchmark::kMillisecond)
+        ->Iterations(1)
+        ->Repetitions(10);
+  };
+  one("visible/", run<BlockVisibility, Dims...>);
+  one("dense/", run<Dense, Dims...>);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  std::vector<std::string> names;
+  names.push_back("heads:4/nope:16/rope:8/v:16");
+  add<4, 16, 8, 16>(names.back());
+  names.push_back("heads:4/nope:128/rope:64/v:128");
+  add<4, 128, 64, 128>(names.back());
+  Fastest found;
+  benchmark::RunSpecifiedBenchmarks(&found);
+  for (const std::string& name : names) {
+    const double visible = found.seconds("visible/" + name), dense = found.seconds("dense/" + name);
+    if (visible == 0 || dense == 0) continue;
+    fmt::print("{:<44} {:8.1f} ms, dense {:8.1f} ms, ratio {:.2f}\n", name, visible * 1e3, dense * 1e3,
+               dense / visible);
+  }
+}
