@@ -101,6 +101,7 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 
 // target: the frozen Kimi K3, forward only: its layers, taps, what it remembers of a text
+#include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/decoder_layer.hpp>
 #include <k3spec/target/dense_mlp.hpp>

@@ -1,10 +1,11 @@
 #pragma once
 /// \file
-/// Causal multi-head latent attention in the absorbed form, over a cache of latents that all heads share:
-///     s[t, h, j] = scale · q[t, h] · kv[j],   o[t, h] = Σ_{j ≤ t} softmax_j(s[t, h])_j · kv[j, : L]
-/// q [tokens · heads, L + rope] with q_nope W_kb before q_rope; kv [positions, L + rope] with the normed latent before
-/// k_rope; o [tokens · heads, L]. Keys are read in tiles that begin at multiples of `attention_tile`, by a softmax that
-/// is carried along: what a query gets does not depend on how many queries come with it.
+/// Multi-head latent attention in the absorbed form, over a cache of latents that all heads share:
+///     s[t, h, j] = scale · q[t, h] · kv[j],   o[t, h] = Σ_j softmax_j(s[t, h])_j · kv[j, : L]
+/// over the rows j of an interval that the query's token sees. q [tokens · heads, L + rope] with q_nope W_kb before
+/// q_rope; kv [positions, L + rope] with the normed latent before k_rope; o [tokens · heads, L]. Keys are read in tiles
+/// that begin at multiples of `attention_tile`, by a softmax that is carried along: what a query gets does not depend
+/// on how many queries come with it.
 /// defines: attention_tile, LatentAttention
 
 #include <algorithm>
@@ -13,30 +14,37 @@
 
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/ops/block_visibility.hpp>
 
 namespace k3spec {
 
 /// Keys that are scored together.
 inline constexpr index_t attention_tile = 64;
 
-/// One sequence's queries at positions first, first + 1, …
-template <class S, class T>
+/// One sequence's queries. `sees(token)` is the Interval of kv's rows, not empty, that a token's queries see; neither
+/// of its ends is less for a later token.
+template <class S, class T, class Sees>
 class LatentAttention {
  public:
   Matrix<const S> q;     ///< [tokens · heads, L + rope]
-  Matrix<const T> kv;    ///< [positions ≥ first + tokens, L + rope]
+  Matrix<const T> kv;    ///< [positions, L + rope]
   Matrix<S> o;           ///< [tokens · heads, L]
   Matrix<S> scores;      ///< scratch [tokens · heads, attention_tile]
   Vector<S> top, total;  ///< scratch [tokens · heads]
-  index_t first, heads;
+  Sees sees;
+  index_t heads;
   double scale;
 
   void run() const {
-    const index_t tokens = q.extent(0) / heads;
-    for (index_t tile = 0; tile < first + tokens; tile += attention_tile) {
-      // Queries before the tile see nothing of it.
-      const index_t t = std::max<index_t>(0, tile - first);
-      add_tile(tile, std::min(attention_tile, first + tokens - tile), t * heads, (tokens - t) * heads);
+    const index_t tokens = q.extent(0) / heads, end = sees(tokens - 1).end;
+    index_t begin = 0, fresh = 0;
+    for (index_t tile = sees(0).begin / attention_tile * attention_tile; tile < end; tile += attention_tile) {
+      // Tokens before `begin` see nothing of the tile any more, those from `stop` on not yet.
+      while (sees(begin).end <= tile) ++begin;
+      index_t stop = std::max(begin, fresh);
+      while (stop < tokens && sees(stop).begin < tile + attention_tile) ++stop;
+      add_tile(tile, std::min(attention_tile, end - tile), begin, std::max(begin, fresh), stop);
+      fresh = stop;
     }
     for (index_t r = 0; r < q.extent(0); ++r) scale_row(o.row(r), S(1) / total.data()[r]);
   }
@@ -45,22 +53,34 @@ class LatentAttention {
   using P = Packet<S>;
   static constexpr S infinity = std::numeric_limits<S>::infinity();
 
-  /// Keys [tile, tile + keys) for queries [row, row + rows).
-  void add_tile(index_t tile, index_t keys, index_t row, index_t rows) const {
+  /// Keys [tile, tile + keys) for the queries of tokens [begin, stop), of which those from `fresh` on had none before.
+  void add_tile(index_t tile, index_t keys, index_t begin, index_t fresh, index_t stop) const {
+    if (begin == stop) return;
     const auto keys_here = kv.rows(tile, keys);
-    const auto scores_here = scores.rows(row, rows).columns(0, keys);
-    gemm(Cpu{1}, q.rows(row, rows), Op::plain, keys_here, Op::transposed, scores_here);
-    for (index_t r = row; r < row + rows; ++r) weigh(r, tile, std::min(keys, first + r / heads - tile + 1));
-    gemm(Cpu{1}, Matrix<const S>(scores_here), Op::plain, keys_here.columns(0, o.extent(1)), Op::plain,
-         o.rows(row, rows), tile == 0 ? Into::overwrite : Into::accumulate);
+    gemm(Cpu{1}, q.rows(begin * heads, (stop - begin) * heads), Op::plain, keys_here, Op::transposed,
+         scores.rows(begin * heads, (stop - begin) * heads).columns(0, keys));
+    for (index_t t = begin; t < stop; ++t) {
+      const Interval seen = Interval{tile, tile + keys} & sees(t);
+      for (index_t r = t * heads; r < (t + 1) * heads; ++r) weigh(r, seen.begin - tile, seen.end - tile, t >= fresh);
+    }
+    add_values(keys_here, begin, fresh, Into::accumulate);
+    add_values(keys_here, fresh, stop, Into::overwrite);
+  }
+
+  void add_values(const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
+    if (begin == stop) return;
+    const index_t row = begin * heads, rows = (stop - begin) * heads;
+    gemm(Cpu{1}, Matrix<const S>(scores.rows(row, rows).columns(0, keys_here.extent(0))), Op::plain,
+         keys_here.columns(0, o.extent(1)), Op::plain, o.rows(row, rows), into);
   }
 
   /// Turns row r's scores into weights, relative to the largest score so far, and brings what there is of o and total
-  /// to that scale. Keys from `visible` on get 0.
-  void weigh(index_t r, index_t tile, index_t visible) const {
+  /// to that scale. Keys outside [begin, end) get 0.
+  void weigh(index_t r, index_t begin, index_t end, bool is_fresh) const {
     S* s = scores.row(r);
-    const S factor = static_cast<S>(scale), before = tile == 0 ? -infinity : top.data()[r];
-    for (index_t j = visible; j < attention_tile; ++j) s[j] = -infinity;
+    const S factor = static_cast<S>(scale), before = is_fresh ? -infinity : top.data()[r];
+    for (index_t j = 0; j < begin; ++j) s[j] = -infinity;
+    for (index_t j = end; j < attention_tile; ++j) s[j] = -infinity;
     P most(before), sum_here(S(0));
     for (index_t j = 0; j < attention_tile; j += P::width) {
       const P x = P::load(s + j) * P(factor);
@@ -73,14 +93,14 @@ class LatentAttention {
       x.store(s + j);
       sum_here = sum_here + x;
     }
-    carry(r, tile, std::exp(before - now), sum(sum_here));
+    carry(r, is_fresh, std::exp(before - now), sum(sum_here));
     top.data()[r] = now;
   }
 
-  void carry(index_t r, index_t tile, S factor, S sum_here) const {
+  void carry(index_t r, bool is_fresh, S factor, S sum_here) const {
     S& all = total.data()[r];
-    all = tile == 0 ? sum_here : all * factor + sum_here;
-    if (tile != 0 && factor != S(1)) scale_row(o.row(r), factor);
+    all = is_fresh ? sum_here : all * factor + sum_here;
+    if (!is_fresh && factor != S(1)) scale_row(o.row(r), factor);
   }
 
   void scale_row(S* x, S factor) const {

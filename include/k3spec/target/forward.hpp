@@ -79,6 +79,10 @@ class FrozenTarget {
     for (index_t b = 0; b < sequences; ++b) state.finish(b, state.step(b, tokens));
   }
 
+  /// For drafts that have none of their own: [vocab, hidden], and lm_head.
+  const Matrix<const T>& embedding() const { return embedding_; }
+  const FrozenLinear<T>& head() const { return head_; }
+
   /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
   template <AnyView X, AnyView Y>
   void compute_logits(const Cpu& cpu, const X& last, const Y& logits) const {

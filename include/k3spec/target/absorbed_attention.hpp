@@ -1,0 +1,114 @@
+#pragma once
+/// \file
+/// Multi-head latent attention behind its projections, in the absorbed form: with W_kvb's rows of head h split into
+/// W_kb [nope, L] and W_vb [v, L], q_nope · k_nope = (q_nope W_kb) · c and Σ p v = W_vb (Σ p c), so that a position is
+/// remembered by its latent c [L] and k_rope alone.
+/// defines: AbsorbedAttention
+
+#include <cmath>
+#include <vector>
+
+#include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/target/frozen_linear.hpp>
+
+namespace k3spec {
+
+/// \tparam Config  that of the MLA layer
+template <class Config, Element T>
+class AbsorbedAttention {
+  using S = accumulate_t<T>;
+  using Layer = MLA<Config>;
+
+ public:
+  static constexpr index_t heads = Layer::heads, nope = Layer::nope, v_dim = Layer::v_dim, qk_dim = Layer::qk_dim;
+  static constexpr index_t kv_lora = Layer::kv_lora, rope = Layer::rope, latent = kv_lora + rope;
+
+  AbsorbedAttention() = default;
+
+  /// \param kv_b  W_kvb [heads · (nope + v), L]
+  explicit AbsorbedAttention(const Matrix<const T>& kv_b) {
+    for (index_t h = 0; h < heads; ++h) {
+      key_.push_back(FrozenLinear<T>::plain(kv_b.rows(h * (nope + v_dim), nope)));
+      value_.push_back(FrozenLinear<T>{kv_b.rows(h * (nope + v_dim) + nope, v_dim)});
+    }
+  }
+
+  struct Scratch {
+    Matrix<S> q;           ///< [rows · heads, L + rope], q_nope W_kb before q_rope
+    Matrix<S> o;           ///< [rows · heads, L], Σ p c
+    Matrix<S> scores;      ///< [rows · heads, attention_tile]
+    Vector<S> top, total;  ///< [rows · heads]
+
+    template <Allocator A>
+    static constexpr Scratch allocate(A& a, index_t rows) {
+      const index_t all = rows * heads;
+      Scratch s;
+      detail::take_matrix(a, s.q, all, latent);
+      detail::take_matrix(a, s.o, all, kv_lora);
+      detail::take_matrix(a, s.scores, all, attention_tile);
+      s.top = Vector<S>(a.template take<S>(all), all);
+      s.total = Vector<S>(a.template take<S>(all), all);
+      return s;
+    }
+  };
+
+  /// q [sequences · tokens, heads · (nope + rope)] -> y [sequences · tokens, heads · v]
+  /// \param cache  cache(sequence): its rows [positions, L + rope], the normed latent before k_rope
+  /// \param sees   sees(sequence, token): the Interval of them that a token sees, see LatentAttention
+  /// \param keys   how many that is, about: what decides on threads
+  template <AnyView Q, AnyView Y, class Cache, class Sees>
+  void forward(const Cpu& cpu, index_t sequences, index_t keys, Cache&& cache, Sees&& sees, const Q& q, const Y& y,
+               const Scratch& s) const {
+    absorb(cpu, q, s);
+    attend(cpu, sequences, q.extent(0) / sequences, keys, cache, sees, s);
+    for (index_t h = 0; h < heads; ++h) {
+      value_[static_cast<std::size_t>(h)].forward(cpu, of_head(s.o, h), y.columns(h * v_dim, v_dim));
+    }
+  }
+
+ private:
+  /// [rows, columns] of [rows · heads, columns]
+  static Matrix<S> of_head(const Matrix<S>& x, index_t h) {
+    const index_t n = x.extent(1);
+    return Matrix<S>(x.data() + h * n, Extents<dyn, dyn>(x.extent(0) / heads, n), heads * n);
+  }
+
+  template <AnyView Q>
+  void absorb(const Cpu& cpu, const Q& q, const Scratch& s) const {
+    for (index_t h = 0; h < heads; ++h) {
+      const auto to = of_head(s.q, h);
+      key_[static_cast<std::size_t>(h)].forward(cpu, q.columns(h * qk_dim, nope), to.columns(0, kv_lora));
+      evaluate(cpu, expr::arg<0>, to.columns(kv_lora, rope), q.columns(h * qk_dim + nope, rope));
+    }
+  }
+
+  template <class Cache, class Sees>
+  static void attend(const Cpu& cpu, index_t sequences, index_t tokens, index_t keys, Cache& cache, Sees& sees,
+                     const Scratch& s) {
+    constexpr index_t height = 16;
+    const index_t blocks = (tokens + height - 1) / height;
+    const index_t work = sequences * tokens * heads * latent * 2 * keys;
+    parallel_for(cpu::for_work(cpu, work), sequences * blocks, [&](index_t i) {
+      const index_t b = i / blocks, t = i % blocks * height, count = std::min(height, tokens - t);
+      const index_t row = (b * tokens + t) * heads, rows = count * heads;
+      const auto part = [&](const auto& v) { return v.rows(row, rows); };
+      const auto seen = [&](index_t token) { return sees(b, t + token); };
+      LatentAttention<S, T, decltype(seen)>{part(s.q),
+                                            Matrix<const T>(cache(b)),
+                                            part(s.o),
+                                            part(s.scores),
+                                            part(s.top),
+                                            part(s.total),
+                                            seen,
+                                            heads,
+                                            1 / std::sqrt(static_cast<double>(qk_dim))}
+          .run();
+    });
+  }
+
+  std::vector<FrozenLinear<T>> key_, value_;  // W_kb, W_vb per head
+};
+
+}  // namespace k3spec
