@@ -132,6 +132,8 @@
 #include <k3spec/io/safetensors_writer.hpp>
 
 // decode: lossless draft-and-verify, and the plain decoding it equals
+#include <k3spec/decode/block_heads.hpp>
+#include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/eagle3_session.hpp>

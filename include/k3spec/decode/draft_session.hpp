@@ -62,10 +62,13 @@ inline void require_draft(index_t count, const Sampling& sampling, index_t lengt
 }
 
 /// \returns size
-/// \throws Error on a chain that the draft cannot make
-inline const SessionSize& require_size(const SessionSize& size, index_t max_chain) {
-  if (size.chain >= 1 && size.chain <= max_chain) return size;
-  throw Error("chain", std::to_string(size.chain), "1 to " + std::to_string(max_chain));
+/// \throws Error on a chain or a confidence that the draft cannot make
+inline const SessionSize& require_size(const SessionSize& size, index_t max_chain, bool has_confidence) {
+  if (size.chain < 1 || size.chain > max_chain) {
+    throw Error("chain", std::to_string(size.chain), "1 to " + std::to_string(max_chain));
+  }
+  if (size.min_confidence == 0 || has_confidence) return size;
+  throw Error("min_confidence", fmt::format("{}", size.min_confidence), "0: this draft has no confidence head");
 }
 
 /// \throws Error unless there are as many layers as the draft reads

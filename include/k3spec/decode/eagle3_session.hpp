@@ -43,10 +43,7 @@ class Eagle3Session {
   Eagle3Session(const Target&, Source source, const SessionSize& size)
       : weights_(pack_weights<Draft, T>(source.weights)),
         to_target_(std::move(source.to_target)),
-        size_(require_size(size, max_chain)) {
-    if (size.min_confidence > 0) {
-      throw Error("min_confidence", fmt::format("{}", size.min_confidence), "0: this draft has no confidence head");
-    }
+        size_(require_size(size, max_chain, false)) {
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
