@@ -210,6 +210,24 @@ TEST_CASE("block objectives remember nothing of the batch before, and plan their
   remembers_nothing<DSparkLaw>();
 }
 
+namespace {
+struct Unmasked : Small<configs::KimiK3TinyDSpark> {
+  static constexpr std::optional<index_t> mask_token_id = std::nullopt;
+};
+struct MaskedByPadding : Small<configs::KimiK3TinyDSpark> {
+  static constexpr std::optional<index_t> pad_token_id = 22;
+};
+}  // namespace
+
+TEST_CASE("an objective refuses a draft without a mask token of its own") {
+  const auto refuse = [](auto make, const char* message) {
+    CHECK_THROWS_WITH_AS(make(), doctest::Contains(message), Error);
+  };
+  refuse([] { DSparkObjective<DSparkDraft<Unmasked>, double>(1, 4, 1, {}); }, "mask_token_id: found nothing");
+  refuse([] { DSparkObjective<DSparkDraft<MaskedByPadding>, double>(1, 4, 1, {}); }, "mask_token_id: found 22");
+  refuse([] { DFlashObjective<DFlashDraft<Unmasked>, double>(1, 4, 1, 4.0); }, "mask_token_id: found nothing");
+}
+
 TEST_CASE("block batches that do not fit are refused by name") {
   Trial<DSparkLaw> o({2, 6});
   const auto c = o.call(1);
@@ -230,6 +248,12 @@ TEST_CASE("block batches that do not fit are refused by name") {
   refuse([](auto& b) { b.documents.start = b.documents.start.rows(0, 3); }, "batch: document starts: found 3");
   refuse([](auto& b) { b.documents.remaining = b.documents.remaining.rows(0, 3); }, "batch: doc_remaining: found 3");
   refuse([](auto& b) { b.prefix_lengths = b.anchors.rows(0, 3); }, "batch: prefix_lengths: found 3");
+  std::vector<index_t> ids(12, 22);
+  for (const index_t wrong : {-1, 23}) {
+    ids[7] = wrong;
+    const std::string message = "batch: token at row 7: found " + std::to_string(wrong) + ", wanted 0 to 22";
+    refuse([&](auto& b) { b.input_ids = Vector<const index_t>(ids.data(), 12); }, message.c_str());
+  }
   o.fixture().anchors[3] = 6;
   refuse([](auto&) {}, "batch: anchor of block 3: found 6, wanted 0 to 5");
 }

@@ -117,6 +117,9 @@ TEST_CASE("DSpark: a supervised position before a supervised one, in one documen
   const PackedRows packed({4, 1, 2, 3}, 2, 5);
   CHECK(valid_of(Slot::anchor_plus_k_plus_1, span, mask, packed.documents()) == Mask{1, 0, 0, 0, 0, 0, 1, 0});
   CHECK(valid_of(Slot::anchor_plus_k_plus_1, {1, 1, 1, 4}, {1}).empty());
+  for (const Slot slot : {Slot::anchor_plus_k, Slot::anchor_plus_k_plus_1}) {
+    CHECK(anchor_positions(slot, {1, 0, 1, 4}) == 0);
+  }
 }
 
 TEST_CASE("the smallest keys win, of equal ones the first, and come out ascending") {

@@ -25,8 +25,9 @@ class NoValidAnchors : public Error {
 
 /// Positions of a row that may be anchors: [0, anchor_positions).
 constexpr index_t anchor_positions(Slot slot, const BlockSpan& span) {
+  if (span.context == 0) return 0;
   if (slot == Slot::anchor_plus_k) return std::max<index_t>(span.context - span.block_size, 0) + 1;
-  return std::max<index_t>(span.context - 1, 0);
+  return span.context - 1;
 }
 
 /// valid [sequences, anchor_positions], 0 or 1. anchor_plus_k: the position is supervised and a whole block lies ahead

@@ -35,9 +35,9 @@ struct BlockBatch {
   Vector<const index_t> prefix_lengths = {};  // [sequences · A], anchor_plus_k only; empty: 1
 };
 
-/// \throws Error naming what does not have the span's size
+/// \throws Error naming what does not have the span's size, or the token that is not below `vocabulary`
 template <class Batch>
-void check_block_batch(const BlockSpan& span, const Batch& batch) {
+void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& batch) {
   const auto want = [](const char* what, index_t found, index_t wanted, const char* unit) {
     if (found == wanted) return;
     throw Error(std::string("batch: ") + what, std::to_string(found), std::to_string(wanted) + unit);
@@ -52,6 +52,12 @@ void check_block_batch(const BlockSpan& span, const Batch& batch) {
   want("document starts", batch.documents.start.extent(0), batch.documents.packed() ? rows : 0, " rows");
   if (batch.documents.packed()) want("doc_remaining", batch.documents.remaining.extent(0), rows, " rows");
   if (batch.prefix_lengths.extent(0) != 0) want("prefix_lengths", batch.prefix_lengths.extent(0), blocks, " blocks");
+  for (index_t r = 0; r < rows; ++r) {
+    const index_t id = batch.input_ids(r);
+    if (id >= 0 && id < vocabulary) continue;
+    throw Error("batch: token at row " + std::to_string(r), std::to_string(id),
+                "0 to " + std::to_string(vocabulary - 1));
+  }
 }
 
 /// What the blocks of a batch see, for a draft with this config.

@@ -39,9 +39,10 @@ class DFlashObjective {
 
   /// \param sequences, length, blocks  of every batch
   /// \param gamma                      of the slots' weights
+  /// \throws Error when the config's mask token is none
   DFlashObjective(index_t sequences, index_t length, index_t blocks, std::optional<double> gamma)
       : span_{sequences, length, blocks, Draft::block_size},
-        rule_{Slot::anchor_plus_k, *Draft::config::mask_token_id, gamma},
+        rule_{Slot::anchor_plus_k, check_mask_token<typename Draft::config>(), gamma},
         arena_(bytes(span_)) {
     plan(arena_, span_, &acts_, &b_);
   }
@@ -59,7 +60,7 @@ class DFlashObjective {
 
   /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
   double loss_weight(const Batch& batch) {
-    check_block_batch(span_, batch);
+    check_block_batch(span_, vocabulary, batch);
     b_.targets.fill(rule_, span_, batch);
     return b_.targets.total_weight();
   }

@@ -43,8 +43,12 @@ class DSparkObjective {
   static constexpr index_t vocabulary = Draft::vocabulary;
 
   /// \param sequences, length, blocks  of every batch
+  /// \throws Error when the config's mask token is none
   DSparkObjective(index_t sequences, index_t length, index_t blocks, const DSparkOptions& options)
-      : span_{sequences, length, blocks, Draft::block_size}, options_(options), arena_(bytes(span_)) {
+      : span_{sequences, length, blocks, Draft::block_size},
+        options_(options),
+        rule_{Slot::anchor_plus_k_plus_1, check_mask_token<typename Draft::config>(), options.gamma},
+        arena_(bytes(span_)) {
     plan(arena_, span_, &acts_, &b_);
   }
 
@@ -64,7 +68,7 @@ class DSparkObjective {
   /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
   double loss_weight(const Batch& batch) {
     check(batch);
-    b_.targets.fill(rule(), span_, batch);
+    b_.targets.fill(rule_, span_, batch);
     return b_.targets.total_weight();
   }
 
@@ -178,10 +182,8 @@ class DSparkObjective {
     take_rows(a, rows, b->acceptance), take_rows(a, rows, b->confidence), take_rows(a, rows, b->d_losses);
   }
 
-  BlockRule rule() const { return {Slot::anchor_plus_k_plus_1, *Draft::config::mask_token_id, options_.gamma}; }
-
   void check(const Batch& batch) const {
-    check_block_batch(span_, batch);
+    check_block_batch(span_, vocabulary, batch);
     const index_t found = batch.target_last_hidden.extent(0);
     if (found == span_.context_rows()) return;
     throw Error("batch: target_last_hidden", std::to_string(found), std::to_string(span_.context_rows()) + " rows");
@@ -357,6 +359,7 @@ class DSparkObjective {
 
   BlockSpan span_;
   DSparkOptions options_;
+  BlockRule rule_;
   Arena arena_;
   Activations acts_{};
   Buffers b_{};
