@@ -153,6 +153,7 @@
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/documents.hpp>
+#include <k3spec/train/dspark_heads.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>

@@ -1,3 +1,4 @@
+#include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/metrics.hpp>
 
 #include <doctest/doctest.h>
@@ -36,4 +37,38 @@ TEST_CASE("metrics of nothing are zeros, and one token per forward") {
 TEST_CASE("metrics of other depths do not merge") {
   TttMetrics a(2);
   CHECK_THROWS_WITH_AS(a += TttMetrics(3), "TttMetrics: steps: found 3, wanted 2", Error);
+}
+
+TEST_CASE("DSpark's sums of a block, by hand") {
+  DSparkSums<3> sums{};
+  sums.add_block(std::array<DSparkSlot, 0>{});
+  CHECK(sums == DSparkSums<3>{});
+  const std::array slots{DSparkSlot{1.0, 5.0, 2.0, 1.0, 0.5, 0.5, 0.75},
+                         DSparkSlot{0.5, 3.0, 4.0, 1.5, 0.25, 0.25, 0.125}};
+  sums.add_block(slots);
+  sums.add_block(std::span(slots).first(1));
+  CHECK(sums.loss == Ratio{5 + 1.5 + 5, 2.5});
+  CHECK(sums.cross_entropy == Ratio{2 + 2 + 2, 2.5});
+  CHECK(sums.distance == Ratio{1 + 0.75 + 1, 2.5});
+  CHECK(sums.confidence == Ratio{0.5 + 0.125 + 0.5, 2.5});
+  CHECK(sums.accept_rate == std::array<Ratio, 3>{Ratio{1.0, 2}, Ratio{0.25, 1}, Ratio{0, 0}});
+  CHECK(sums.accept_length == Ratio{(1 + 0.5 + 0.125) + (1 + 0.5), 2});
+  CHECK(sums.confidence_error == Ratio{0.25 + 0.0625 + 0.25, 2.5});
+  CHECK(sums.confidence_bias == Ratio{0.25 - 0.0625 + 0.25, 2.5});
+  // Prefix products: 0.75 for 0.5, then 0.09375 for 0.125.
+  CHECK(sums.confidence_prefix_bias == Ratio{0.25 + 0.5 * (0.09375 - 0.125) + 0.25, 2.5});
+  DSparkSums<3> twice = sums;
+  twice += sums;
+  CHECK(twice.mean_loss() == doctest::Approx(sums.mean_loss()).epsilon(1e-6));
+  CHECK(twice.accept_length == Ratio{2 * sums.accept_length.numerator, 4});
+}
+
+TEST_CASE("DFlash's sums merge by addition") {
+  DFlashSums a{{3.0, 2.0}, 5, 4, 7, 2}, b{{1.0, 2.0}, 3, 0, 1, 1};
+  a += b;
+  CHECK(a == DFlashSums{{4.0, 4.0}, 8, 4, 8, 3});
+  CHECK(a.mean_loss() == 4.0 / (4.0 + 1e-6));
+  CHECK(a.accuracy() == Ratio{4, 8});
+  CHECK(a.accept_length() == Ratio{8, 3});
+  CHECK(DFlashSums{}.mean_loss() == 0);
 }

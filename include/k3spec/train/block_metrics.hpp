@@ -2,10 +2,13 @@
 /// \file
 /// What a block draft's step counts. All are sums, so that batches and ranks are merged by addition; a mean is taken
 /// last, of a numerator and a denominator that were summed apart.
-/// defines: block_loss_mean, DFlashSums, DSparkSums
+/// defines: block_loss_mean, DFlashSums, DSparkSlot, DSparkSums
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include <k3spec/train/metrics.hpp>
 
@@ -36,6 +39,12 @@ struct DFlashSums {
   bool operator==(const DFlashSums&) const = default;
 };
 
+/// A supervised slot: its losses, the probability that its token is accepted, and what the confidence head says of it.
+struct DSparkSlot {
+  double weight, loss, cross_entropy, distance, confidence, acceptance;
+  std::optional<double> predicted;
+};
+
 template <index_t BlockSize>
 struct DSparkSums {
   Ratio loss, cross_entropy, distance, confidence;  ///< weight · loss (three terms together, each alone) over weight
@@ -44,6 +53,23 @@ struct DSparkSums {
   Ratio accept_length;
   /// Weighted, predicted minus true acceptance: |·|, ·, and · of the prefix products.
   Ratio confidence_error, confidence_bias, confidence_prefix_bias;
+
+  /// A block's supervised slots, from slot 0 on; none: the block does not count.
+  void add_block(std::span<const DSparkSlot> slots) {
+    double accepted = 1, predicted = 1, length = 1;
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      const DSparkSlot& slot = slots[k];
+      accept_rate[k] += {slot.acceptance, 1};
+      length += accepted *= slot.acceptance;
+      add_losses(slot);
+      if (!slot.predicted) continue;
+      predicted *= *slot.predicted;
+      const double error = *slot.predicted - slot.acceptance, w = slot.weight;
+      confidence_error += {std::abs(error) * w, w}, confidence_bias += {error * w, w};
+      confidence_prefix_bias += {(predicted - accepted) * w, w};
+    }
+    if (!slots.empty()) accept_length += {length, 1};
+  }
 
   DSparkSums& operator+=(const DSparkSums& other) {
     loss += other.loss, cross_entropy += other.cross_entropy, distance += other.distance;
@@ -55,6 +81,13 @@ struct DSparkSums {
   }
   double mean_loss() const { return block_loss_mean(loss); }
   bool operator==(const DSparkSums&) const = default;
+
+ private:
+  void add_losses(const DSparkSlot& slot) {
+    const double w = slot.weight;
+    loss += {w * slot.loss, w}, cross_entropy += {w * slot.cross_entropy, w};
+    distance += {w * slot.distance, w}, confidence += {w * slot.confidence, w};
+  }
 };
 
 }  // namespace k3spec

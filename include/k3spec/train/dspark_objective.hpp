@@ -10,13 +10,13 @@
 /// defines: DSparkBatch, DSparkOptions, DSparkObjective
 
 #include <k3spec/backend/cpu/differentiate.hpp>
-#include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/train/block_batch.hpp>
 #include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/block_rows.hpp>
+#include <k3spec/train/dspark_heads.hpp>
 
 namespace k3spec {
 
@@ -60,7 +60,7 @@ class DSparkObjective {
     Buffers buffers{};
     plan(a, span, &acts, &buffers);
     a.borrow(Backbone::template scratch_bytes<T>(span.context_rows(), rows));
-    if constexpr (Draft::has_markov) a.borrow(Markov::template scratch_bytes<T>(rows, span.block_size));
+    a.borrow(DSparkHeads<Draft, T>::scratch_bytes(rows, span.block_size));
     a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(rows, ChunkRows)); }));
     return a.peak();
   }
@@ -99,45 +99,14 @@ class DSparkObjective {
  private:
   using Activations = typename Backbone::template Activations<T>;
   using Markov = typename Draft::Markov;
-  using Confidence = typename Draft::Confidence;
   static constexpr index_t rank = Markov::rank;
   static constexpr bool trains_embeddings = Draft::config::train_embeddings;
-
-  /// What the heads keep, and their gradients.
-  struct Heads {
-    template <class Head>
-    struct SavedOf {
-      using type = typename Head::template Saved<T>;
-    };
-    struct Nothing {};
-    template <bool There, class Head>
-    using Saved = typename std::conditional_t<There, SavedOf<Head>, std::type_identity<Nothing>>::type;
-
-    Saved<Draft::has_markov, Markov> markov;
-    Saved<Draft::has_confidence, Confidence> confidence;
-    Rows<S, rank> d_latent, d_previous;
-    Rows<S, 1> logits, d_logits;
-
-    template <Allocator A>
-    static constexpr Heads allocate(A& a, index_t rows) {
-      Heads h{};
-      if constexpr (Draft::has_markov) {
-        h.markov = Markov::template Saved<T>::allocate(a, rows);
-        take_rows(a, rows, h.d_latent), take_rows(a, rows, h.d_previous);
-      }
-      if constexpr (Draft::has_confidence) {
-        h.confidence = Confidence::template Saved<T>::allocate(a, rows);
-        take_rows(a, rows, h.logits), take_rows(a, rows, h.d_logits);
-      }
-      return h;
-    }
-  };
 
   struct Buffers {
     BlockTargets targets;
     Rows<T, Draft::hidden> noise;
     Rows<S, Draft::hidden> d_out, d_noise;
-    Heads heads;
+    DSparkHeads<Draft, T> heads;
     Vector<index_t> rows;                                                 // supervised ones
     Vector<S> cross_entropy, distance, acceptance, confidence, d_losses;  // per row
   };
@@ -177,7 +146,7 @@ class DSparkObjective {
     b->targets = BlockTargets::allocate(a, rows);
     take_rows(a, rows, b->noise), take_rows(a, rows, b->d_out);
     if constexpr (trains_embeddings) take_rows(a, rows, b->d_noise);
-    b->heads = Heads::allocate(a, rows);
+    b->heads = DSparkHeads<Draft, T>::allocate(a, rows);
     take_rows(a, rows, b->rows), take_rows(a, rows, b->cross_entropy), take_rows(a, rows, b->distance);
     take_rows(a, rows, b->acceptance), take_rows(a, rows, b->confidence), take_rows(a, rows, b->d_losses);
   }
@@ -195,7 +164,7 @@ class DSparkObjective {
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);
     Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
-    forward_heads(cpu, w);
+    b_.heads.forward(cpu, w, b_.targets.previous_ids, acts_.out, span_.block_size);
     clear(cpu);
     const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
     for (index_t r = 0; r < b_.d_losses.extent(0); ++r) {
@@ -210,35 +179,12 @@ class DSparkObjective {
     return gather();
   }
 
-  void forward_heads(const Cpu& cpu, const Weights& w) {
-    const Heads& h = b_.heads;
-    if constexpr (Draft::has_markov) {
-      Markov::template forward<T>(cpu, w.markov_head, b_.targets.previous_ids, acts_.out, span_.block_size, h.markov);
-    }
-    if constexpr (Draft::has_confidence) {
-      Confidence::template forward<T>(cpu, w.confidence_head, acts_.out, previous_rows(), h.logits, h.confidence);
-    }
-  }
-
-  /// W₁[prev], which is there only with a Markov head.
-  Rows<T, rank> previous_rows() const {
-    if constexpr (Draft::has_markov) {
-      return b_.heads.markov.previous();
-    } else {
-      return {};
-    }
-  }
-
   /// Rows without supervision keep these zeros.
   void clear(const Cpu& cpu) {
     evaluate(cpu, expr::as_expression(0.0), b_.d_out);
     evaluate(cpu, expr::as_expression(0.0), b_.cross_entropy);
     evaluate(cpu, expr::as_expression(0.0), b_.distance);
     evaluate(cpu, expr::as_expression(0.0), b_.confidence);
-    if constexpr (Draft::has_markov) {
-      evaluate(cpu, expr::as_expression(0.0), b_.heads.d_latent);
-      evaluate(cpu, expr::as_expression(0.0), b_.heads.d_previous);
-    }
   }
 
   /// Losses of some rows over the vocabulary and, when training, the gradients of their states and latents.
@@ -291,24 +237,17 @@ class DSparkObjective {
   void confide(const Cpu& cpu) {
     evaluate(cpu, acceptance_formula(), b_.acceptance, b_.distance);
     if constexpr (Draft::has_confidence) {
-      const Rows<S, 1>& z = b_.heads.logits;
-      evaluate(cpu, confidence_formula(), column(b_.confidence), z, column(b_.acceptance));
+      evaluate(cpu, confidence_formula(), column(b_.confidence), b_.heads.logits, column(b_.acceptance));
     }
   }
 
   void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch,
                 const BlockVisibility& visible, const Matrix<S>& d_target_hidden) {
-    const Heads& h = b_.heads;
     if constexpr (Draft::has_confidence) {
       differentiate(cpu, options_.confidence * confidence_formula(), column(b_.d_losses),
-                    gradients(overwrite(h.d_logits), none), arena_, h.logits, column(b_.acceptance));
-      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, acts_.out, h.confidence, h.d_logits,
-                                       b_.d_out, h.d_previous, arena_);
+                    gradients(overwrite(b_.heads.d_logits), none), arena_, b_.heads.logits, column(b_.acceptance));
     }
-    if constexpr (Draft::has_markov) {
-      Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, b_.targets.previous_ids, span_.block_size,
-                                   h.markov, h.d_latent, h.d_previous, b_.d_out, arena_);
-    }
+    b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, span_.block_size, b_.d_out, arena_);
     Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_,
                                    visible, acts_, b_.d_out, b_.d_noise.matrix(), d_target_hidden, arena_);
     if constexpr (trains_embeddings) {
@@ -318,43 +257,29 @@ class DSparkObjective {
 
   static Rows<S, 1> column(const Vector<S>& v) { return Rows<S, 1>(v.data(), v.extent(0)); }
 
-  /// Adds up rows in ascending order.
+  /// Adds up blocks in ascending order, each up to its first slot without supervision.
   Sums gather() const {
     Sums sums{};
-    for (index_t block = 0; block < span_.sequences * span_.blocks; ++block) gather_block(block, sums);
+    std::array<DSparkSlot, static_cast<std::size_t>(Draft::block_size)> slots;
+    for (index_t block = 0; block < span_.sequences * span_.blocks; ++block) {
+      std::size_t n = 0;
+      for (; n < slots.size(); ++n) {
+        const index_t r = block * span_.block_size + static_cast<index_t>(n);
+        if (b_.targets.supervised(r) == 0) break;
+        slots[n] = slot(r);
+      }
+      sums.add_block(std::span(slots).first(n));
+    }
     return sums;
   }
 
-  void gather_block(index_t block, Sums& sums) const {
-    bool any = false;
-    double accepted = 1, confided = 1, length = 1;
-    for (index_t k = 0; k < span_.block_size; ++k) {
-      const index_t r = block * span_.block_size + k;
-      // Supervision stops at a block's first gap, and with it every prefix.
-      if (b_.targets.supervised(r) == 0) break;
-      any = true;
-      const double weight = b_.targets.weights(r), accept = static_cast<double>(b_.acceptance(r));
-      accepted *= accept, length += accepted;
-      sums.accept_rate[static_cast<std::size_t>(k)] += {accept, 1};
-      add_losses(r, weight, sums);
-      if constexpr (Draft::has_confidence) {
-        const double predicted = 1 / (1 + std::exp(-static_cast<double>(b_.heads.logits(r, 0))));
-        confided *= predicted;
-        sums.confidence_error += {std::abs(predicted - accept) * weight, weight};
-        sums.confidence_bias += {(predicted - accept) * weight, weight};
-        sums.confidence_prefix_bias += {(confided - accepted) * weight, weight};
-      }
-    }
-    if (any) sums.accept_length += {length, 1};
-  }
-
-  void add_losses(index_t r, double weight, Sums& sums) const {
+  DSparkSlot slot(index_t r) const {
     const auto ce = static_cast<double>(b_.cross_entropy(r)), l1 = static_cast<double>(b_.distance(r));
     const auto bce = static_cast<double>(b_.confidence(r));
-    sums.cross_entropy += {weight * ce, weight};
-    sums.distance += {weight * l1, weight};
-    sums.confidence += {weight * bce, weight};
-    sums.loss += {weight * (options_.cross_entropy * ce + options_.distance * l1 + options_.confidence * bce), weight};
+    const double loss = options_.cross_entropy * ce + options_.distance * l1 + options_.confidence * bce;
+    DSparkSlot s{b_.targets.weights(r), loss, ce, l1, bce, static_cast<double>(b_.acceptance(r)), std::nullopt};
+    if constexpr (Draft::has_confidence) s.predicted = 1 / (1 + std::exp(-static_cast<double>(b_.heads.logits(r, 0))));
+    return s;
   }
 
   BlockSpan span_;

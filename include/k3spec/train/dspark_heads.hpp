@@ -1,0 +1,85 @@
+#pragma once
+/// \file
+/// DSpark's two small heads over all rows of a batch, as far as they are there: what they make, keep and send back. The
+/// vocabulary's part of the Markov head (add_logits) goes chunk by chunk elsewhere.
+/// defines: DSparkHeads
+
+#include <type_traits>
+
+#include <k3spec/drafts/dspark_draft.hpp>
+
+namespace k3spec {
+
+template <class Draft, Element T>
+struct DSparkHeads {
+  using S = accumulate_t<T>;
+  using Markov = typename Draft::Markov;
+  using Confidence = typename Draft::Confidence;
+  using Weights = typename Draft::template Weights<const T>;
+  using GradientWeights = typename Draft::template Weights<S>;
+  static constexpr index_t rank = Markov::rank;
+
+  template <class Head>
+  struct SavedOf {
+    using type = typename Head::template Saved<T>;
+  };
+  struct Nothing {};
+  template <bool There, class Head>
+  using Saved = typename std::conditional_t<There, SavedOf<Head>, std::type_identity<Nothing>>::type;
+
+  Saved<Draft::has_markov, Markov> markov;
+  Saved<Draft::has_confidence, Confidence> confidence;
+  Rows<S, rank> d_latent, d_previous;
+  Rows<S, 1> logits, d_logits;  // of the confidence head
+
+  template <Allocator A>
+  static constexpr DSparkHeads allocate(A& a, index_t rows) {
+    DSparkHeads h{};
+    if constexpr (Draft::has_markov) {
+      h.markov = Markov::template Saved<T>::allocate(a, rows);
+      take_rows(a, rows, h.d_latent), take_rows(a, rows, h.d_previous);
+    }
+    if constexpr (Draft::has_confidence) {
+      h.confidence = Confidence::template Saved<T>::allocate(a, rows);
+      take_rows(a, rows, h.logits), take_rows(a, rows, h.d_logits);
+    }
+    return h;
+  }
+
+  /// Bytes of scratch that backward takes.
+  static constexpr std::size_t scratch_bytes(index_t rows, index_t block_size) {
+    if constexpr (Draft::has_markov) return Markov::template scratch_bytes<T>(rows, block_size);
+    return 0;
+  }
+
+  /// previous_ids [rows], out [rows, H] -> markov.latent, logits. Gradients that are added to begin at 0.
+  void forward(const Cpu& cpu, const Weights& w, Vector<const index_t> previous_ids,
+               const Rows<const T, Draft::hidden>& out, index_t block_size) const {
+    Rows<T, rank> previous;
+    if constexpr (Draft::has_markov) {
+      Markov::template forward<T>(cpu, w.markov_head, previous_ids, out, block_size, markov);
+      evaluate(cpu, expr::as_expression(0.0), d_latent);
+      evaluate(cpu, expr::as_expression(0.0), d_previous);
+      previous = markov.previous();
+    }
+    if constexpr (Draft::has_confidence) {
+      Confidence::template forward<T>(cpu, w.confidence_head, out, previous, logits, confidence);
+    }
+  }
+
+  /// d_latent and d_logits -> added to parameter gradients and to d_out [rows, H].
+  void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> previous_ids,
+                const Rows<const T, Draft::hidden>& out, index_t block_size, const Rows<S, Draft::hidden>& d_out,
+                Arena& scratch) const {
+    if constexpr (Draft::has_confidence) {
+      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, out, confidence, d_logits, d_out,
+                                       d_previous, scratch);
+    }
+    if constexpr (Draft::has_markov) {
+      Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
+                                   d_previous, d_out, scratch);
+    }
+  }
+};
+
+}  // namespace k3spec
