@@ -45,7 +45,6 @@ constexpr BlockSpan span{1, 4096, 128, 8};
 /// Nothing is left out; what a row sees is as before.
 struct Dense : BlockVisibility {
   Interval reach(const BlockSpan& s, index_t, index_t) const { return {0, s.context}; }
-  Interval whole(const BlockSpan& s, index_t, index_t) const { return {0, s.context}; }
 };
 
 std::vector<float> numbers(index_t count) {

@@ -91,6 +91,13 @@ struct AttentionTile {
     gemm(Cpu{1}, q.columns(Nope, Rope), Op::plain, k.rope, Op::transposed, scores, Into::accumulate);
   }
 
+  /// What is left of m scores' last packet becomes that of keys not seen; rows have room for it.
+  template <class S>
+  static void fill_packet(S* p, index_t m) {
+    static_assert(key_tile % Packet<S>::width == 0);
+    for (; m % Packet<S>::width != 0; ++m) p[m] = -std::numeric_limits<S>::infinity();
+  }
+
   /// The softmax and its sums as they grow. q [n, qk].
   template <class T>
   struct Forward {
@@ -139,22 +146,23 @@ struct AttentionTile {
     /// Turns a row of scores into weights relative to its new maximum and rescales what was summed before.
     template <class Sees>
     void weigh(index_t i, S* p, index_t m, const Sees& sees) {
-      S peak = top[static_cast<std::size_t>(i)];
       bool sees_any = false;
       for (index_t j = 0; j < m; ++j) {
         const bool visible = sees(j);
         p[j] = visible ? p[j] * scale<S>() : -std::numeric_limits<S>::infinity();
-        peak = std::max(peak, p[j]);
         sees_any = sees_any || visible;
       }
+      fill_packet(p, m);
       if (!sees_any) return std::fill_n(p, m, S(0)), void();
       seen[static_cast<std::size_t>(i)] = true;
+      Packet<S> most(top[static_cast<std::size_t>(i)]);
+      for (index_t j = 0; j < m; j += Packet<S>::width) most = max(most, Packet<S>::load(p + j));
+      const S peak = maximum(most);
       rescale(i, peak);
       Packet<S> mass(S(0));
       for (index_t j = 0; j < m; j += Packet<S>::width) {
-        const index_t n = std::min(Packet<S>::width, m - j);
-        const auto e = cpu::fill_up(exp(Packet<S>::load_first(p + j, n) - Packet<S>(peak)), n, S(0));
-        e.store_first(p + j, n);
+        const auto e = exp(Packet<S>::load(p + j) - Packet<S>(peak));
+        e.store(p + j);
         mass = mass + e;
       }
       total[static_cast<std::size_t>(i)] += sum(mass);
@@ -212,10 +220,8 @@ struct AttentionTile {
       for (index_t j = 0; j < m; ++j) {
         p[j] = sees(j) ? p[j] * scale<S>() - log_mass : -std::numeric_limits<S>::infinity();
       }
-      for (index_t j = 0; j < m; j += Packet<S>::width) {
-        const index_t n = std::min(Packet<S>::width, m - j);
-        exp(Packet<S>::load_first(p + j, n)).store_first(p + j, n);
-      }
+      fill_packet(p, m);
+      for (index_t j = 0; j < m; j += Packet<S>::width) exp(Packet<S>::load(p + j)).store(p + j);
     }
 
     void differentiate_scores(const S* p, S* d, index_t m, index_t i) const {

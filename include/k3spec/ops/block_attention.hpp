@@ -10,9 +10,11 @@
 ///   o   [noise rows, heads·v],  lse [noise rows, heads]  log of the softmax denominator
 ///
 /// Blocks are taken together as far as they fill a tile of queries. A tile of keys, which begins at a multiple of
-/// key_tile, is scored once for neighbouring blocks that see all of it; a block that sees some of it is scored with
-/// that part alone; all others are not computed. So the time goes with the visible pairs, and a block's bits depend
-/// neither on other blocks nor on context that it does not see, not even on a NaN in it. Saved: q, kv, k_rope, o, lse.
+/// key_tile, is scored once for neighbouring blocks that reach all of it; a block that reaches some of it is scored
+/// with that part alone; all others are not computed. So the time goes with the visible pairs, and a block's bits
+/// depend neither on other blocks nor on context that it does not reach, not even on a NaN in it.
+///
+/// Saved: q, kv, k_rope, o, lse.
 /// defines: BlockAttention
 
 #include <k3spec/core/arena.hpp>
@@ -153,11 +155,11 @@ struct BlockAttention {
 
   template <class Visible, class F>
   static void context_tile(const BlockSpan& span, const Visible& visible, const Place& at, const Interval& tile, F& f) {
-    const auto sees_all = [&](index_t b) { return visible.whole(span, at.sequence, at.block + b).contains(tile); };
+    const auto reach = [&](index_t b) { return visible.reach(span, at.sequence, at.block + b); };
     for (index_t b = 0; b < at.blocks;) {
       index_t count = 0;
-      while (b + count < at.blocks && sees_all(b + count)) ++count;
-      const Interval seen = count > 0 ? tile : tile & visible.reach(span, at.sequence, at.block + b);
+      while (b + count < at.blocks && reach(b + count).contains(tile)) ++count;
+      const Interval seen = tile & reach(b);
       count = std::max<index_t>(1, count);
       if (seen.size() > 0) {
         const Part part{b * at.rows, count * at.rows, true, at.sequence * span.context + seen.begin, seen.size()};

@@ -51,12 +51,9 @@ struct BlockVisibility {
     const index_t start = document_starts == nullptr ? 0 : document_starts[sequence * span.context + anchor];
     return {window.has_value() ? std::max(start, anchor + offset - *window + 1) : start, anchor};
   }
-  /// Those that any row of a block sees, and those that all its rows see.
+  /// Those that any row of a block sees.
   Interval reach(const BlockSpan& span, index_t sequence, index_t block) const {
     return context(span, sequence, block, 0);
-  }
-  Interval whole(const BlockSpan& span, index_t sequence, index_t block) const {
-    return context(span, sequence, block, span.block_size - 1);
   }
 
   /// A row sees its own block's noise at offsets [0, noise).
