@@ -152,6 +152,22 @@ TEST_CASE("other rules are found out") {
     CHECK(test_of(pairs[0], chain, wrong(by_target, residual)) < 1e-6);
     CHECK(test_of(pairs[0], chain, wrong(unnormalised, residual)) < 1e-6);
     CHECK(test_of(pairs[0], chain, wrong(keep, likeliest)) < 1e-6);
+    // One number for all places of a chain, or for two decisions of a place.
+    const auto reuse = [](bool all, const Proposal<float>& proposal, auto&& target, const Sampling& s,
+                          index_t position) {
+      for (index_t i = 0; i < proposal.size(); ++i) {
+        const auto p = target(i), q = proposal.distribution(i);
+        const double u = s.uniform(all ? Decision::accept : Decision::draft, position + (all ? 0 : i));
+        if (stays(p, q, proposal.tokens[static_cast<std::size_t>(i)], u)) continue;
+        return Verdict{i, pick_residual(p, q, s.uniform(Decision::token, position + i))};
+      }
+      const index_t n = proposal.size();
+      return Verdict{n, pick(target(n), s.uniform(Decision::token, position + n))};
+    };
+    const auto place = [&](const auto&... x) { return reuse(true, x...); };
+    const auto decision = [&](const auto&... x) { return reuse(false, x...); };
+    if (chain > 1) CHECK(test_of(pairs[1], chain, place) < 1e-6);
+    CHECK(test_of(pairs[1], chain, decision) < 1e-6);
     // The frame itself is right.
     CHECK(test_of(pairs[0], chain, wrong(keep, residual)) > 0.01);
   }

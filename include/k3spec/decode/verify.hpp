@@ -6,7 +6,7 @@
 /// q, a drafted token x stays with probability min(1, p(x) / q(x)); the first one that does not is replaced by a token
 /// drawn from max(p − q, 0), normalised, and all that follow it go. When all stay, one more is drawn from the target's
 /// next distribution. Every token is then distributed as the target's own.
-/// defines: Proposal, Verdict, verify_greedy, verify_sampled
+/// defines: Proposal, Verdict, verify_greedy, stays, pick_residual, verify_sampled
 
 #include <algorithm>
 

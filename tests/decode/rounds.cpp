@@ -1,0 +1,122 @@
+// What a decoder tells its draft's session, and what it makes of proposals that are right, wrong, short or none.
+#include <doctest/doctest.h>
+
+#include "tests/decode/tiny.hpp"
+#include "tests/support/same_bits.hpp"
+
+using namespace k3spec;
+using namespace k3spec::test;
+
+namespace {
+
+constexpr std::array<index_t, 3> layers{0, 3, 6};
+
+/// Knows the text that is to come: proposes it, now and then with a wrong token or fewer of them than asked, and keeps
+/// all it is told.
+class Oracle {
+ public:
+  using value_type = float;
+  static constexpr index_t states = 3 * Config::hidden_size, target_hidden = Config::hidden_size;
+  static constexpr index_t vocabulary = Config::vocab_size, max_chain = 32, default_chain = 6;
+
+  struct Log {
+    std::vector<index_t> text;  ///< of the prompt and greedy decoding
+    std::vector<float> states = {};
+    std::vector<index_t> next = {};
+    std::uint64_t stream = 0;          ///< of what is proposed
+    std::array<index_t, 33> depths{};  ///< how often so many tokens were right
+  };
+  struct Source {
+    Log* log;
+  };
+  static std::vector<Tap> taps(std::span<const index_t> ids, index_t n) { return eagle3_taps(ids, n); }
+
+  template <class Target>
+  Oracle(const Target&, Source source, const SessionSize&) : log_(*source.log) {}
+
+  void reset() { log_.states.clear(), log_.next.clear(); }
+  void append(const Cpu&, const Matrix<const float>& rows, std::span<const index_t> ids) {
+    REQUIRE(rows.extent(0) == static_cast<index_t>(ids.size()));
+    log_.states.insert(log_.states.end(), rows.data(), rows.data() + rows.size());
+    log_.next.insert(log_.next.end(), ids.begin(), ids.end());
+  }
+  Proposal<float> draft(const Cpu&, index_t count, const Sampling&) {
+    const Philox random(17, log_.stream);
+    const auto at = log_.next.size() + 1;
+    proposed_.clear();
+    const auto asked = static_cast<std::uint64_t>(count);
+    const auto n = random.uniform(2 * at) < 0.3 ? random.below(2 * at + 1, asked + 1) : asked;
+    index_t right = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool spoilt = random.uniform(1000 * at + i) < 0.1;
+      if (!spoilt && right == static_cast<index_t>(i)) ++right;
+      proposed_.push_back(spoilt ? (log_.text[at + i] + 1) % vocabulary : log_.text[at + i]);
+    }
+    ++log_.depths[static_cast<std::size_t>(right)];
+    return {proposed_};
+  }
+
+ private:
+  Log& log_;
+  std::vector<index_t> proposed_;
+};
+
+/// The target's states over a whole text.
+std::vector<float> states_of(std::span<const index_t> text) {
+  const auto n = static_cast<index_t>(text.size());
+  TargetSession<Config, float> session(*tiny().target, Oracle::taps(layers, Config::num_hidden_layers), n, n, 0, 0);
+  session.forward(Cpu{}, text, 0);
+  const auto rows = session.tapped(n);
+  return {rows.data(), rows.data() + rows.size()};
+}
+
+}  // namespace
+
+TEST_CASE("a session is told each position once, in order, with the target's own states and the token behind it") {
+  PlainDecoder<Config, float> plain(*tiny().target, 160, decode_options(1));
+  for (const index_t chain : {1, 3, 6, 20}) {
+    Oracle::Log log;
+    DecodeOptions o = decode_options(chain, 60);
+    o.prefill_chunk = 25;
+    SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, Oracle::Source{&log}, 160, o);
+    for (std::size_t i = 0; i < 10; ++i) {
+      log.stream = i;
+      const auto prompt = tiny().prompt(i);
+      const auto greedy = plain.generate(Cpu{}, prompt).tokens;
+      log.text.assign(prompt.begin(), prompt.end());
+      log.text.insert(log.text.end(), greedy.begin(), greedy.end());
+      const auto result = decoder.generate(Cpu{}, prompt);
+      CHECK(result.tokens == std::vector<index_t>(greedy.begin(), greedy.begin() + 60));
+      const auto told = log.next.size();
+      CHECK(told >= 64);
+      CHECK(told < 64 + 60);
+      CHECK(log.next ==
+            std::vector<index_t>(log.text.begin() + 1, log.text.begin() + 1 + static_cast<std::ptrdiff_t>(told)));
+      CHECK(same_bits(log.states, states_of(std::span(log.text).first(told))));
+      CHECK(result.accepted + result.target_forwards + 1 == 60);
+    }
+    // Rounds of every depth up to the chain's.
+    for (index_t d = 0; d <= std::min<index_t>(chain, 6); ++d) CHECK(log.depths[static_cast<std::size_t>(d)] > 0);
+  }
+}
+
+TEST_CASE("the fewest target forwards: an oracle's rounds are as deep as its proposals") {
+  Oracle::Log log;
+  SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, Oracle::Source{&log}, 160, [] {
+    DecodeOptions o;
+    o.max_new_tokens = 40;
+    return o;
+  }());
+  CHECK(decoder.chain() == 6);
+  const auto prompt = tiny().prompt(0);
+  log.text.assign(prompt.begin(), prompt.end());
+  for (const auto t : tiny().continuation(0)) log.text.push_back(t);
+  const auto result = decoder.generate(Cpu{}, prompt);
+  index_t forwards = 0, right = 0;
+  for (std::size_t d = 0; d < log.depths.size(); ++d) {
+    forwards += log.depths[d];
+    right += log.depths[d] * static_cast<index_t>(d);
+  }
+  CHECK(result.target_forwards == forwards);
+  CHECK(result.accepted == right);
+}
