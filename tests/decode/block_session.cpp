@@ -3,6 +3,7 @@
 
 #include "tests/backend/allocations.hpp"
 #include "tests/decode/block_drafts.hpp"
+#include "tests/support/case_configs.hpp"
 #include "tests/support/same_bits.hpp"
 
 using namespace k3spec;
@@ -13,11 +14,12 @@ namespace {
 /// What a session asks of a target.
 template <class T>
 struct FakeTarget {
+  static T number(double x) { return static_cast<T>(static_cast<accumulate_t<T>>(x)); }
   std::vector<T> table = std::vector<T>(Small::vocab_size * Small::hidden_size);
   FrozenLinear<T> linear;
 
   FakeTarget() {
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(0.5 * Philox(3).normal(i));
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = number(0.5 * Philox(3).normal(i));
     linear = FrozenLinear<T>{embedding()};
   }
   Matrix<const T> embedding() const { return {table.data(), Extents<dyn, dyn>(Small::vocab_size, Small::hidden_size)}; }
@@ -32,7 +34,7 @@ struct Setting {
 
   Setting() {
     parameters.initialize(7, 0.3);
-    for (std::size_t i = 0; i < states.size(); ++i) states[i] = static_cast<T>(Philox(11).normal(i));
+    for (std::size_t i = 0; i < states.size(); ++i) states[i] = target.number(Philox(11).normal(i));
   }
   BlockSession<Draft, T> session(index_t chain, double min_confidence = 0) const {
     return {target, {parameters.weights()}, {30, 20, chain, true, min_confidence}};
@@ -46,8 +48,9 @@ struct Setting {
                    ids);
   }
 
-  /// Logits of `drafted`, as in training: a block at `anchor` in a context that goes on behind it.
-  std::vector<double> training_form(index_t anchor, std::span<const index_t> drafted) const {
+  /// Logits of `drafted` behind the token at `position`, as in training: a block at `anchor` in a context that goes on
+  /// behind it. Right when both are the same.
+  std::vector<double> training_form(index_t position, index_t anchor, std::span<const index_t> drafted) const {
     constexpr bool spark = Draft::kind == DraftKind::dspark;
     const auto count = static_cast<index_t>(drafted.size()), slots = count + (spark ? 0 : 1), context = anchor + 3;
     const auto w = parameters.weights();
@@ -55,7 +58,7 @@ struct Setting {
     Arena arena(1 << 22);
     const auto acts = Backbone::template Activations<T>::allocate(arena, context, slots);
     std::vector<index_t> ids(static_cast<std::size_t>(slots), Small::vocab_size - 1);
-    ids[0] = id(anchor);
+    ids[0] = id(position);
     Rows<T, Draft::hidden> noise;
     take_rows(arena, slots, noise);
     const auto table = [&] {
@@ -67,13 +70,13 @@ struct Setting {
     const BlockVisibility visible{&anchor, nullptr, nullptr, Config::sliding_window, Config::block_causal};
     Backbone::template forward<T>(Cpu{}, Draft::backbone(w), Rows<const T, Draft::target_width>(states.data(), context),
                                   noise, {1, context, 1, slots}, visible, acts);
-    Rows<T, Small::vocab_size> logits;
+    Rows<accumulate_t<T>, Small::vocab_size> logits;
     take_rows(arena, count, logits);
     const auto out = acts.out.rows(slots - count, count);
     if constexpr (spark) {
       Draft::Head::forward(Cpu{}, w.lm_head, out, logits);
       if constexpr (Draft::has_markov) {
-        std::vector<index_t> previous{id(anchor)};
+        std::vector<index_t> previous{id(position)};
         previous.insert(previous.end(), drafted.begin(), drafted.end() - 1);
         using Markov = typename Draft::Markov;
         const auto saved = Markov::template Saved<T>::allocate(arena, count);
@@ -115,11 +118,11 @@ void check_against_training(const char* name, double tolerance) {
       length += n;
       const auto proposal = session.draft(Cpu{}, chain, {1, 5});
       CHECK(proposal.size() == chain);
-      const double e = difference(proposal, setting.training_form(length, proposal.tokens));
+      const double e = difference(proposal, setting.training_form(length, length, proposal.tokens));
       CHECK_MESSAGE(e < tolerance, name, ": ", e, " after ", length, " positions, chain ", chain);
       // The test sees a context that is one position too short or too long.
       for (const index_t off : {-1, 1}) {
-        CHECK(difference(proposal, setting.training_form(length + off, proposal.tokens)) > 1e-3);
+        CHECK(difference(proposal, setting.training_form(length, length + off, proposal.tokens)) > 10 * tolerance);
       }
     }
   }
@@ -137,6 +140,22 @@ TEST_CASE("a block session's logits are those of the training form") {
     check_against_training<double, Draft>(name, 1e-10);
     check_against_training<float, Draft>(name, 1e-4);
   });
+}
+
+TEST_CASE("a block session in bfloat16") {
+  const auto check = [](auto draft) {
+    const Setting<typename decltype(draft)::type, bfloat16> setting;
+    auto session = setting.session(3);
+    setting.append(session, 0, 9);
+    const auto proposal = session.draft(Cpu{}, 3, {1, 5});
+    const auto logits = setting.training_form(9, 9, proposal.tokens);
+    const auto [least, most] = std::minmax_element(logits.begin(), logits.end());
+    const double tolerance = parity_tolerance<bfloat16> * (*most - *least);
+    CHECK(difference(proposal, logits) < tolerance);
+    CHECK(difference(proposal, setting.training_form(9, 2, proposal.tokens)) > tolerance);
+  };
+  check(std::type_identity<DFlashDraft<DFlashOf<Small>>>{});
+  check(std::type_identity<DSparkDraft<DSparkOf<Small, MarkovHeadType::rnn>>>{});
 }
 
 TEST_CASE("a block's bits do not depend on chunks, threads, or blocks drafted before") {
