@@ -32,13 +32,13 @@ class Eagle3Session {
     std::vector<index_t> to_target;
   };
 
-  /// 	hrows Error on another number of layers than the draft reads, or ids that are no layer's
+  /// \throws Error on another number of layers than the draft reads, or ids that are no layer's
   static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers) {
     require_layers("aux layers", layers, Draft::num_aux);
     return eagle3_taps(layers, num_hidden_layers);
   }
 
-  /// 	hrows Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain
+  /// \throws Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain
   template <class Target>
   Eagle3Session(const Target&, Source source, const SessionSize& size)
       : weights_(pack_weights<Draft, T>(source.weights)),
