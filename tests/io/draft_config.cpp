@@ -56,6 +56,10 @@ struct MaskIs : NoMask {
   static constexpr std::optional<index_t> mask_token_id = Mask;
 };
 
+struct Media : configs::KimiK3DFlash {
+  static constexpr std::optional<index_t> mask_token_id = 163605;
+};
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle3, DFlash, DSpark) {
@@ -85,7 +89,10 @@ TEST_CASE("what a kind of draft says of itself") {
   CHECK(DFlash::file()["mla_norm_eps"] == 1e-6);
   CHECK(DFlash::file()["slot"] == "anchor_plus_k");
   CHECK(DFlash::file()["mask_token_id"] == 259);
-  CHECK(DFlash::file()["sliding_window"].is_null());
+  CHECK(DFlash::file()["sliding_window"] == 8);
+  CHECK(DFlash::file()["block_causal"] == true);
+  CHECK(draft_config_json<DraftKind::dflash, configs::KimiK3DFlash>({1, 45, 90}, DType::BF16)["sliding_window"]
+            .is_null());
   CHECK(DSpark::file()["mla_norm_eps"] == 1e-5);
   CHECK(DSpark::file()["slot"] == "anchor_plus_k_plus_1");
   CHECK(DSpark::file()["markov_head_type"] == "vanilla");
@@ -170,6 +177,14 @@ TEST_CASE("a mask token is one of the vocabulary that means nothing else") {
                        "mask_token_id: found 258, wanted another token than pad_token_id", Error);
   CHECK_THROWS_WITH_AS(check_mask_token<MaskIs<257>>(),
                        "mask_token_id: found 257, wanted another token than eos_token_id", Error);
+}
+
+TEST_CASE("a mask token that is the media token's is warned of") {
+  CHECK(mask_token_warning<Media>().find("mask_token_id: 163605 is media_token_id, too") == 0);
+  CHECK(check_mask_token<Media>() == 163605);
+  CHECK(mask_token_warning<configs::KimiK3DFlash>().empty());
+  CHECK(mask_token_warning<configs::KimiK3TinyDFlash>().empty());
+  CHECK(mask_token_warning<NoMask>().empty());
 }
 
 TEST_CASE("what is no object is no draft") {

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Block drafts of Kimi K3 as types: the target's config with what the draft adds or has otherwise.
-/// defines: MarkovHeadType, configs::KimiK3DFlash, configs::KimiK3DSpark, configs::KimiK3TinyDFlash,
-/// configs::KimiK3TinyDSpark
+/// defines: MarkovHeadType, configs::DFlash, configs::DSpark, configs::KimiK3DFlash, configs::KimiK3DSpark,
+/// configs::KimiK3TinyDFlash, configs::KimiK3TinyDSpark
 
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/kimi_k3.hpp>
@@ -30,20 +30,25 @@ struct BlockDraft : Target {
   static constexpr index_t block_size = 8;
   /// What stands where a token is to be predicted. K3 has no such token: each draft picks one.
   static constexpr std::optional<index_t> mask_token_id = std::nullopt;
-  /// A block's positions see those after them, too, unless causal.
+  /// A block's positions see those after them, too, unless causal. K3 has no positions: without causality or a window
+  /// all masks of a block are one and the same query.
   static constexpr bool block_causal = false;
   /// A query sees context fewer than so many positions before it; none: all of it.
   static constexpr std::optional<index_t> sliding_window = std::nullopt;
 };
 
+}  // namespace detail
+
+/// A DFlash draft of any target; derive and hide what is otherwise.
 template <class Target>
-struct DFlash : BlockDraft<Target> {
+struct DFlash : detail::BlockDraft<Target> {
   /// As the target's own attention has it.
   static constexpr double mla_norm_eps = Target::target_mla_norm_eps;
 };
 
+/// A DSpark draft of any target; derive and hide what is otherwise.
 template <class Target>
-struct DSpark : BlockDraft<Target> {
+struct DSpark : detail::BlockDraft<Target> {
   static constexpr index_t block_size = 5;
   /// Width of the Markov head; 0: no head.
   static constexpr index_t markov_rank = 256;
@@ -55,24 +60,27 @@ struct DSpark : BlockDraft<Target> {
   static constexpr bool train_embeddings = false;
 };
 
-}  // namespace detail
-
 /// The recipes people run on K3.
-struct KimiK3DFlash : detail::DFlash<KimiK3> {
+struct KimiK3DFlash : DFlash<KimiK3> {
   static constexpr index_t block_size = 16;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };
-struct KimiK3DSpark : detail::DSpark<KimiK3> {
+struct KimiK3DSpark : DSpark<KimiK3> {
   static constexpr index_t num_draft_layers = 3;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };
 
-/// Drafts for the bundled miniature, which has a mask token of its own.
-struct KimiK3TinyDFlash : detail::DFlash<KimiK3Tiny> {
+/// Drafts for the bundled miniature, which has a mask token of its own. Causal and with a window: nothing rotates keys,
+/// so else the masks of a block would all be the same query over the same keys, and their slots would say the same.
+struct KimiK3TinyDFlash : DFlash<KimiK3Tiny> {
   static constexpr std::optional<index_t> mask_token_id = 259;
+  static constexpr bool block_causal = true;
+  static constexpr std::optional<index_t> sliding_window = 8;
 };
-struct KimiK3TinyDSpark : detail::DSpark<KimiK3Tiny> {
+struct KimiK3TinyDSpark : DSpark<KimiK3Tiny> {
   static constexpr std::optional<index_t> mask_token_id = 259;
+  static constexpr bool block_causal = true;
+  static constexpr std::optional<index_t> sliding_window = 8;
   static constexpr index_t markov_rank = 32;
 };
 

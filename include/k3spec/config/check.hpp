@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// What a config must not say, refused when compiling, each with its reason.
-/// defines: CheckedTarget, CheckedEagle3, CheckedDFlash, CheckedDSpark, check_mask_token
+/// defines: CheckedTarget, CheckedEagle3, CheckedDFlash, CheckedDSpark, check_mask_token,
+/// mask_token_warning
 
 #include <optional>
 #include <string>
@@ -99,6 +100,14 @@ index_t check_mask_token() {
   if (mask == Config::pad_token_id) fail(found, "another token than pad_token_id");
   if (mask == Config::eos_token_id) fail(found, "another token than eos_token_id");
   return *mask;
+}
+
+/// What is to be said of a mask token that can be used but means something else in a prompt; else empty.
+template <class Config>
+std::string mask_token_warning() {
+  if (!Config::mask_token_id || Config::mask_token_id != Config::media_token_id) return {};
+  return "mask_token_id: " + std::to_string(*Config::mask_token_id) +
+         " is media_token_id, too: the draft will not tell a picture from a position to predict";
 }
 
 }  // namespace k3spec

@@ -70,12 +70,14 @@ struct BlockConventions {
   AuxStream aux_stream = AuxStream::running_sum;
   LayerIds layer_ids = LayerIds::after_layer_0;
   Slot slot = OfDraft;
+  StateNorm state_norm = StateNorm::post_norm;  ///< of the last layer's state, as context and as teacher
 
   template <class C, class V>
   static constexpr void visit(C& c, V&& v) {
     v("aux_stream", c.aux_stream);
     v("layer_ids", c.layer_ids);
     v("slot", c.slot);
+    v("state_norm", c.state_norm);
   }
 };
 

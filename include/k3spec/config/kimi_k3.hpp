@@ -47,6 +47,8 @@ struct KimiK3 {
   static constexpr std::optional<index_t> bos_token_id = 163584;
   static constexpr std::optional<index_t> eos_token_id = 163586;
   static constexpr std::optional<index_t> pad_token_id = 163839;
+  /// Stands where a picture's embeddings go.
+  static constexpr std::optional<index_t> media_token_id = 163605;
 
   // Multi-head latent attention.
   static constexpr index_t num_attention_heads = 96;
@@ -135,6 +137,7 @@ struct KimiK3Tiny : KimiK3 {
   static constexpr std::optional<index_t> bos_token_id = 256;
   static constexpr std::optional<index_t> eos_token_id = 257;
   static constexpr std::optional<index_t> pad_token_id = 258;
+  static constexpr std::optional<index_t> media_token_id = std::nullopt;
   static constexpr index_t num_attention_heads = 4;
   static constexpr index_t num_key_value_heads = 4;
   static constexpr std::optional<index_t> q_lora_rank = 48;
