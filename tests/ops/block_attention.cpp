@@ -324,10 +324,13 @@ TEST_CASE_TEMPLATE("other blocks and context at or after the anchor change no bi
     const BlockSpan& span = blocks.span;
     for (index_t b = 0; b<span.sequences * span.blocks; b += span.sequences * span.blocks> 20 ? 7 : 1) {
       Small<T> changed(blocks);
-      // What it does not see is no number at all.
+      // What no row of it sees is no number at all: what stands at or after its anchor, in other documents, or before
+      // its window.
+      const index_t sequence = b / span.blocks;
+      const Interval reach = blocks.visible().reach(span, sequence, b % span.blocks);
       for (index_t p = 0; p < span.context_rows(); ++p) {
-        const index_t row = b * span.block_size;
-        if (p / span.context == blocks.sequence_of(row) && p % span.context < blocks.anchors[at(b)]) continue;
+        const index_t in_row = p % span.context;
+        if (p / span.context == sequence && reach.begin <= in_row && in_row < reach.end) continue;
         std::fill_n(&changed.kv[at(p * 24)], 24, T(NAN)), std::fill_n(&changed.k_rope[at(p * 3)], 3, T(INFINITY));
       }
       for (index_t r = 0; r < span.noise_rows(); ++r) {
@@ -391,4 +394,10 @@ TEST_CASE("an anchor outside the context is refused, unless its block is dropped
   CHECK_NOTHROW(c.run());
   c.blocks.documents.assign(20, 0);
   CHECK_THROWS_WITH_AS(c.run(), doctest::Contains("anchor of block 2"), Error);
+  c.blocks.anchors = {3, 5, 7};
+  CHECK_NOTHROW(c.run());
+  c.blocks.documents[7] = 8;
+  CHECK_THROWS_WITH_AS(c.run(), "document start of block 2: found 8, wanted 0 to 7", Error);
+  c.blocks.documents[7] = -1;
+  CHECK_THROWS_AS(c.run(), Error);
 }

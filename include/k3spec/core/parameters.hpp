@@ -158,8 +158,10 @@ class Parameters {
   Vector<T> all() { return Vector<T>(memory_.data(), memory_.size()); }
   Vector<const T> all() const { return Vector<const T>(memory_.data(), memory_.size()); }
 
+  static constexpr double default_deviation = 0.02;
+
   /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
-  void initialize(std::uint64_t seed, double deviation = 0.02) requires std::same_as<D, Cpu> {
+  void initialize(std::uint64_t seed, double deviation = default_deviation) requires std::same_as<D, Cpu> {
     auto w = mutable_weights();
     std::uint64_t stream = 0;
     Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {

@@ -5,6 +5,7 @@
 /// defines: BlockHeads
 
 #include <cmath>
+#include <utility>
 
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>

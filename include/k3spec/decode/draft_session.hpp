@@ -4,6 +4,7 @@
 /// defines: SessionSize, DraftSession, require_append, require_draft, require_size, require_layers
 
 #include <concepts>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 /// defines: Decision, Sampling, Distribution, pick
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include <k3spec/backend/cpu/evaluate.hpp>

@@ -53,9 +53,8 @@ index_t pick_residual(const Distribution<S>& p, const Distribution<S>& q, double
   return total > 0 ? pick(p.size(), total, u, weight) : pick(p, u);
 }
 
-/// \param target    target(i): the target's distribution at the place of drafted token i; called in order, once each,
-/// as
-///                  far as needed, and with the number of tokens when all stay
+/// \param target    target(i): the target's distribution at the place of drafted token i, or after the last one when i
+///                  is their number; called in ascending order, as far as needed
 /// \param position  of the first drafted token
 template <class S, class Target>
 Verdict verify_sampled(const Proposal<S>& proposal, Target&& target, const Sampling& sampling, index_t position) {

@@ -77,7 +77,8 @@ struct BlockBackbone : CheckedDFlash<Config> {
     forward_noise<T>(cpu, w, noise, acts, [&](index_t i, const auto& layer) {
       const auto n = static_cast<std::size_t>(i);
       Attention::template project_keys<T>(cpu, w.layers[n].self_attn, acts.context, acts.context_keys[n]);
-      Layer::template attend<T>(cpu, span, Layer::template attention_keys<T>(acts.context_keys[n]), visible, layer);
+      Layer::template attend<T>(cpu, w.layers[n], span, Layer::template attention_keys<T>(acts.context_keys[n]),
+                                visible, layer);
     });
   }
 
@@ -91,7 +92,7 @@ struct BlockBackbone : CheckedDFlash<Config> {
   }
 
   /// Runs all layers over the noise: acts.layers and acts.out are all that it touches of acts. attend(i, saved) is to
-  /// set saved.attention.o of layer i from its queries and keys and from the context's keys, wherever those are.
+  /// set saved.attention.o of layer i from its queries and latents and from the context's keys, wherever those are.
   template <class T, class W, class Attend>
   static void forward_noise(const Cpu& cpu, const W& w, const Rows<const T, hidden>& noise, const Activations<T>& acts,
                             Attend&& attend) {

@@ -72,17 +72,19 @@ struct BlockLayer {
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
-  /// x [N, H] -> queries and keys of the noise
+  /// x [N, H] -> queries and latents of the noise
   template <class T, class W, AnyView X>
   static void before_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
     Norm::forward(cpu, w.input_layernorm, eps, x, s.input);
-    Attention::template project<T>(cpu, w.self_attn, s.input, s.attention);
+    Attention::template project_queries<T>(cpu, w.self_attn, s.input, s.attention);
+    Attention::template project_latents<T>(cpu, w.self_attn, s.input, s.attention);
   }
 
-  /// Queries and keys of the noise, keys of the context -> s.attention.o
-  template <class T, class Visible>
-  static void attend(const Cpu& cpu, const BlockSpan& span, const AttentionKeys<const T>& context,
+  /// Queries and latents of the noise, keys of the context -> keys of the noise, s.attention.o
+  template <class T, class Visible, class W>
+  static void attend(const Cpu& cpu, const W& w, const BlockSpan& span, const AttentionKeys<const T>& context,
                      const Visible& visible, const Saved<T>& s) {
+    Attention::expand_latents(cpu, w.self_attn, s.attention.kv_latent, s.attention.kv);
     Attend::template forward<T>(cpu, span, s.attention.q.matrix(), context, attention_keys<T>(s.attention), visible,
                                 s.attention.o.matrix(), s.lse.matrix());
   }

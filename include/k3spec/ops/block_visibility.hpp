@@ -59,13 +59,22 @@ struct BlockVisibility {
   /// A row sees its own block's noise at offsets [0, noise).
   index_t noise(const BlockSpan& span, index_t offset) const { return causal ? offset + 1 : span.block_size; }
 
-  /// \throws Error for an anchor outside the context; with documents it must be one of its positions
+  /// \throws Error for an anchor outside the context; with documents it must be one of its positions, and its document
+  ///         must not begin outside the context or behind it
   void check(const BlockSpan& span) const {
     const index_t most = document_starts == nullptr ? span.context : span.context - 1;
     for (index_t i = 0; i < span.sequences * span.blocks; ++i) {
-      if ((keep != nullptr && keep[i] == 0) || (anchors[i] >= 0 && anchors[i] <= most)) continue;
-      throw Error("anchor of block " + std::to_string(i), std::to_string(anchors[i]), "0 to " + std::to_string(most));
+      if (keep != nullptr && keep[i] == 0) continue;
+      const std::string block = " of block " + std::to_string(i);
+      require_within("anchor", block, anchors[i], most);
+      if (document_starts == nullptr) continue;
+      require_within("document start", block, document_starts[i / span.blocks * span.context + anchors[i]], anchors[i]);
     }
+  }
+
+ private:
+  static void require_within(const char* what, const std::string& block, index_t found, index_t most) {
+    if (found < 0 || found > most) throw Error(what + block, std::to_string(found), "0 to " + std::to_string(most));
   }
 };
 
