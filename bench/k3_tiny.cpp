@@ -13,7 +13,7 @@
 
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/target/load.hpp>
-#include <k3spec/train/trainer.hpp>
+#include <k3spec/train/eagle3_method.hpp>
 
 namespace {
 
@@ -82,10 +82,10 @@ void training_step(benchmark::State& state) {
   settings.batch = batch;
   settings.length = length;
   settings.ttt_steps = ttt_steps;
-  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), first_letters(), {1, 3, 4},
+  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), {first_letters(), {1, 3, 4}},
                                        settings);
   const auto ids = text(batch * length);
-  for (auto _ : state) trainer.step(Matrix<const index_t>(ids.data(), batch, length));
+  for (auto _ : state) trainer.step(TextWindows{Matrix<const index_t>(ids.data(), batch, length)});
   count_tokens(state, batch * length);
 }
 
@@ -98,7 +98,7 @@ void objective(benchmark::State& state) {
   Gradients<Draft, float> gradients;
   parameters.initialize(1);
   const auto ids = text(batch * length);
-  const auto made = features.make(cpu, Matrix<const index_t>(ids.data(), batch, length));
+  const auto made = features.make(cpu, TextWindows{Matrix<const index_t>(ids.data(), batch, length)});
   const auto d_w = gradients.weights();
   for (auto _ : state) objective.forward_backward(cpu, parameters.weights(), d_w, made, features.teacher());
   count_tokens(state, batch * length);

@@ -147,6 +147,7 @@
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/anchors.hpp>
 #include <k3spec/train/block_batch.hpp>
+#include <k3spec/train/block_methods.hpp>
 #include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/block_rows.hpp>
 #include <k3spec/train/checkpoint.hpp>
@@ -155,12 +156,14 @@
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/dspark_heads.hpp>
 #include <k3spec/train/dspark_objective.hpp>
+#include <k3spec/train/eagle3_method.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/progress.hpp>
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/target_features.hpp>
+#include <k3spec/train/target_states.hpp>
 #include <k3spec/train/teacher.hpp>
 #include <k3spec/train/text.hpp>
 #include <k3spec/train/train_settings.hpp>

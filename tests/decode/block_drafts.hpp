@@ -10,7 +10,7 @@
 namespace k3spec::test {
 
 template <class Base>
-struct DFlashOf : configs::detail::DFlash<Base> {
+struct DFlashOf : configs::DFlash<Base> {
   static constexpr index_t block_size = 4;
   static constexpr std::optional<index_t> mask_token_id = Base::vocab_size - 1;
 };
@@ -27,12 +27,17 @@ struct WindowedDFlash : DFlashOf<Base> {
 };
 
 template <class Base, MarkovHeadType Type = MarkovHeadType::vanilla, index_t Rank = 6>
-struct DSparkOf : configs::detail::DSpark<Base> {
+struct DSparkOf : configs::DSpark<Base> {
   static constexpr index_t block_size = 5;
   static constexpr std::optional<index_t> mask_token_id = Base::vocab_size - 1;
   static constexpr index_t markov_rank = Rank;
   static constexpr MarkovHeadType markov_head_type = Type;
   static constexpr bool confidence_head_with_markov = Rank > 0 && Type != MarkovHeadType::gated;
+};
+template <class Base>
+struct NarrowDSpark : DSparkOf<Base> {
+  static constexpr bool block_causal = true;
+  static constexpr std::optional<index_t> sliding_window = 3;
 };
 template <class Base>
 struct UnsureDSpark : DSparkOf<Base, MarkovHeadType::rnn> {
@@ -49,6 +54,7 @@ void for_each_draft(F&& f) {
   call("DFlash, causal, window", std::type_identity<DFlashDraft<NarrowDFlash<Base>>>{});
   call("DFlash, window", std::type_identity<DFlashDraft<WindowedDFlash<Base>>>{});
   call("DSpark, vanilla", std::type_identity<DSparkDraft<DSparkOf<Base>>>{});
+  call("DSpark, causal, window", std::type_identity<DSparkDraft<NarrowDSpark<Base>>>{});
   call("DSpark, gated", std::type_identity<DSparkDraft<DSparkOf<Base, MarkovHeadType::gated>>>{});
   call("DSpark, rnn", std::type_identity<DSparkDraft<DSparkOf<Base, MarkovHeadType::rnn>>>{});
   call("DSpark, no Markov head", std::type_identity<DSparkDraft<DSparkOf<Base, MarkovHeadType::vanilla, 0>>>{});

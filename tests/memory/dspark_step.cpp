@@ -14,7 +14,7 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-struct Config : configs::detail::DSpark<configs::KimiK3Small> {
+struct Config : configs::DSpark<configs::KimiK3Small> {
   static constexpr index_t num_draft_layers = 1, num_target_layers = 2, block_size = 8, markov_rank = 64;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };

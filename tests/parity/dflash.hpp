@@ -6,7 +6,7 @@
 namespace k3spec::test {
 
 template <class Cases>
-using DFlashCases = BlockCases<Cases, configs::detail::DFlash<Cases>>;
+using DFlashCases = BlockCases<Cases, configs::DFlash<Cases>>;
 
 template <class Config, class T>
 struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {

@@ -7,7 +7,7 @@ namespace k3spec::test {
 
 /// As the cases are when they say nothing else: a vanilla head, and confidence that reads it.
 template <class Cases>
-struct DSparkCases : BlockCases<Cases, configs::detail::DSpark<Cases>> {
+struct DSparkCases : BlockCases<Cases, configs::DSpark<Cases>> {
   static constexpr index_t markov_rank = BlockSizes<Cases>::markov_rank;
   static constexpr bool train_embeddings = false;
 };

@@ -95,7 +95,7 @@ TEST_CASE("anchors and keep of every reference case come from its keys") {
       if (name.rfind("dflash", 0) == 0 || name.rfind("dspark", 0) == 0) check_case(entry.path()), ++count;
     }
   }
-  CHECK(count >= 11);
+  CHECK(count == 22);
 }
 
 TEST_CASE("DFlash: a supervised position with a whole block ahead") {

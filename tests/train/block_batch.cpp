@@ -141,6 +141,9 @@ TEST_CASE("anchors and prefixes out of range are refused") {
   CHECK_THROWS_WITH_AS(toy.run(), "batch: prefix length of block 0: found 4, wanted 1 to 3", Error);
   toy.prefix = {0};
   CHECK_THROWS_AS(toy.run(), Error);
+  toy.slot = Slot::anchor_plus_k_plus_1, toy.prefix = {2};
+  CHECK_THROWS_WITH_AS(toy.run(), "batch: prefix_lengths: found 1, wanted none: these blocks show their anchor alone",
+                       Error);
 }
 
 namespace {

@@ -20,7 +20,7 @@ class NoValidAnchors : public Error {
  public:
   explicit NoValidAnchors(index_t positions)
       : Error("anchors", "none in " + std::to_string(positions) + " positions",
-              "a supervised position with a supervised block after it") {}
+              "a supervised position with room for its block, or with a supervised one after it") {}
 };
 
 /// Positions of a row that may be anchors: [0, anchor_positions).
@@ -31,8 +31,8 @@ constexpr index_t anchor_positions(Slot slot, const BlockSpan& span) {
 }
 
 /// valid [sequences, anchor_positions], 0 or 1. anchor_plus_k: the position is supervised and a whole block lies ahead
-/// in the row and in the document. anchor_plus_k_plus_1: it and the next are, in one document.
-/// \param loss_mask  [sequences · context], 0 or 1
+/// in the row (of a row shorter than a block, position 0 is left) and in the document. anchor_plus_k_plus_1: it and the
+/// next are, in one document. \param loss_mask  [sequences · context], 0 or 1
 inline void find_valid_anchors(Slot slot, const BlockSpan& span, Vector<const std::uint8_t> loss_mask,
                                const Documents& documents, const Matrix<std::uint8_t>& valid) {
   const bool whole_block = slot == Slot::anchor_plus_k;

@@ -9,6 +9,7 @@
 /// weight exp(-k/γ), up to the first slot that has no supervision.
 /// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTargets, draw_prefix_lengths
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -91,9 +92,13 @@ struct BlockTargets {
     return t;
   }
 
-  /// \throws Error for an anchor or a prefix length out of range
+  /// \throws Error for an anchor or a prefix length out of range, or prefixes where blocks show their anchor alone
   template <class Batch>
   void fill(const BlockRule& rule, const BlockSpan& span, const Batch& batch) const {
+    const index_t prefixes = batch.prefix_lengths.extent(0);
+    if (rule.slot == Slot::anchor_plus_k_plus_1 && prefixes > 0) {
+      throw Error("batch: prefix_lengths", std::to_string(prefixes), "none: these blocks show their anchor alone");
+    }
     for (index_t i = 0; i < span.sequences * span.blocks; ++i) fill_block(rule, span, batch, i);
   }
 

@@ -18,14 +18,15 @@ namespace k3spec {
 /// Where a run stands.
 struct TrainerProgress {
   TrainSettings settings;
-  index_t next_step = 0;  ///< the step that comes next; also how many windows were used, divided by the batch
+  index_t next_step = 0;     ///< the step that comes next; also how many windows were used, divided by the batch
+  index_t unsupervised = 0;  ///< steps that found nothing to supervise
 };
 
 namespace detail {
 
 inline constexpr const char* trainer_tensors_name = "trainer.safetensors";
 inline constexpr const char* trainer_json_name = "trainer.json";
-inline constexpr int trainer_format = 1;
+inline constexpr int trainer_format = 2;
 
 /// Calls f(prefix, views) for each part of an optimizer's state.
 template <class Model, Element T, class F>
@@ -63,11 +64,9 @@ void save_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optim
     for (io::TensorSource& t : io::sources<Model>(views, Path{} / part)) tensors.push_back(std::move(t));
   });
   io::write_safetensors(directory / detail::trainer_tensors_name, tensors);
-  const io::json j = {{"format", detail::trainer_format},
-                      {"next_step", progress.next_step},
-                      {"optimizer_steps", optimizer.steps()},
-                      {"skipped", optimizer.skipped()},
-                      {"skipped_in_a_row", optimizer.skipped_in_a_row()},
+  const io::json j = {{"format", detail::trainer_format},       {"next_step", progress.next_step},
+                      {"unsupervised", progress.unsupervised},  {"optimizer_steps", optimizer.steps()},
+                      {"skipped", optimizer.skipped()},         {"skipped_in_a_row", optimizer.skipped_in_a_row()},
                       {"settings", progress.settings.to_json()}};
   io::write_text(directory / detail::trainer_json_name, j.dump(2) + "\n");
 }
@@ -80,7 +79,7 @@ inline TrainerProgress read_trainer_progress(const std::filesystem::path& direct
   const auto settings = j.find("settings");
   if (settings == j.end()) throw Error(file.string() + ": settings", "nothing", "the run's settings");
   return {TrainSettings::from_json(*settings, file.string() + ": settings"),
-          detail::count_of(j, "next_step", file.string())};
+          detail::count_of(j, "next_step", file.string()), detail::count_of(j, "unsupervised", file.string())};
 }
 
 /// Restores moments, masters and counts.

@@ -6,6 +6,7 @@
 /// Supervised slots go through the vocabulary in chunks, forward and backward: no logits of a whole batch ever exist.
 /// defines: DFlashTarget, DFlashObjective
 
+#include <algorithm>
 #include <optional>
 
 #include <k3spec/backend/cpu/differentiate.hpp>

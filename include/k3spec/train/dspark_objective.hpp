@@ -9,6 +9,13 @@
 /// Supervised slots go through the vocabulary in chunks, forward and backward: no logits of a whole batch ever exist.
 /// defines: DSparkBatch, DSparkOptions, DSparkObjective
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
@@ -89,8 +96,8 @@ class DSparkObjective {
   /// After any call, [sequences · blocks · block_size, ·]: the states that the heads read, the Markov head's latents
   /// and the confidence logits.
   const Rows<T, Draft::hidden>& out() const { return acts_.out; }
-  const Rows<T, Draft::Markov::rank>& latents() const requires Draft::has_markov { return b_.heads.markov.latent; }
-  const Rows<S, 1>& confidence() const requires Draft::has_confidence { return b_.heads.logits; }
+  const Rows<T, Draft::Markov::rank>& latents() const requires(Draft::has_markov) { return b_.heads.markov.latent; }
+  const Rows<S, 1>& confidence() const requires(Draft::has_confidence) { return b_.heads.logits; }
   const BlockTargets& targets() const { return b_.targets; }
   const BlockSpan& span() const { return span_; }
   /// The most bytes that were in use at a time; bytes(span()) once forward_backward has run.

@@ -100,6 +100,12 @@ class TttMetrics {
     return length;
   }
 
+  /// Calls v(name, value) for each step's acceptance.
+  template <class V>
+  void visit(V&& v) const {
+    for (index_t k = 0; k < ttt_steps(); ++k) v("acceptance_" + std::to_string(k), step_acceptance(k).value());
+  }
+
   bool operator==(const TttMetrics&) const = default;
 
  private:

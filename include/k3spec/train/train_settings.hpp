@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/json.hpp>
@@ -20,21 +21,47 @@ struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
   static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();
 
-  index_t batch = 8;       ///< windows a step
-  index_t length = 192;    ///< tokens a window
-  index_t ttt_steps = 5;   ///< drafted tokens the unroll trains
+  index_t batch = 8;      ///< windows a step
+  index_t length = 192;   ///< tokens a window
+  index_t ttt_steps = 5;  ///< EAGLE-3: drafted tokens the unroll trains
+  index_t anchors = 24;   ///< block drafts: blocks in a window
+  /// Block drafts: slots weigh exp(-k / gamma), k counted from the first supervised one; infinity: all alike.
+  double gamma = 4;
+  /// DFlash: blocks begin with a random number of the text's own tokens, `l` of them with a chance as prefix_base^l.
+  bool variable_prefix = false;
+  double prefix_base = 0.9;
+  /// DSpark: weights of cross-entropy, |p - q| and the confidence head's loss.
+  double ce_alpha = 0.1, l1_alpha = 0.9, confidence_alpha = 1;
+  /// DSpark: deviation of the Markov head's fresh table of previous tokens. Wide: W2 starts small, and an update of its
+  /// values then moves the logits as fast as the rest of the draft learns.
+  double markov_deviation = 4;
   std::uint64_t seed = 1;  ///< of fresh parameters and of the choice of windows
   WarmupCosine schedule;
   AdamWOptions optimizer;
+
+  /// Rows, and so tokens, of a step.
+  constexpr index_t rows() const { return batch * length; }
 
   /// \throws Error naming the setting
   void check() const {
     const auto at_least = [](const char* name, index_t found, index_t least) {
       if (found < least) throw Error(name, fmt::format("{}", found), fmt::format("at least {}", least));
     };
+    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
+      if (!holds) throw Error(name, fmt::format("{}", found), range);
+    };
     at_least("batch", batch, 1);
     at_least("length", length, 2);
     at_least("ttt_steps", ttt_steps, 1);
+    at_least("anchors", anchors, 1);
+    wanted(gamma > 0, "gamma", gamma, "a number > 0 (infinity: slots weigh alike)");
+    wanted(markov_deviation > 0 && std::isfinite(markov_deviation), "markov_deviation", markov_deviation,
+           "a number > 0");
+    wanted(prefix_base > 0 && std::isfinite(prefix_base), "prefix_base", prefix_base, "a number > 0");
+    for (const auto& [name, weight] : {std::pair("ce_alpha", ce_alpha), std::pair("l1_alpha", l1_alpha),
+                                       std::pair("confidence_alpha", confidence_alpha)}) {
+      wanted(weight >= 0 && std::isfinite(weight), name, weight, "a number >= 0");
+    }
     if (batch > max_rows / length) {
       throw Error("batch and length", fmt::format("{} windows of {}", batch, length),
                   fmt::format("at most {} tokens a step", max_rows));
@@ -43,12 +70,21 @@ struct TrainSettings {
     optimizer.check();
   }
 
-  /// Numbers, but for a number of steps that is not fixed (null) and a norm that never clips ("infinity").
+  /// Numbers and truths, but for a number of steps that is not fixed (null) and what may be infinite ("infinity").
   io::json to_json() const {
-    const bool open = schedule.total_steps == WarmupCosine::open, clips = std::isfinite(optimizer.max_grad_norm);
+    const bool open = schedule.total_steps == WarmupCosine::open;
+    const auto or_infinity = [](double x) { return std::isfinite(x) ? io::json(x) : io::json(infinity); };
     return {{"batch", batch},
             {"length", length},
             {"ttt_steps", ttt_steps},
+            {"anchors", anchors},
+            {"gamma", or_infinity(gamma)},
+            {"variable_prefix", variable_prefix},
+            {"prefix_base", prefix_base},
+            {"ce_alpha", ce_alpha},
+            {"l1_alpha", l1_alpha},
+            {"confidence_alpha", confidence_alpha},
+            {"markov_deviation", markov_deviation},
             {"seed", seed},
             {"lr", schedule.lr},
             {"warmup_steps", schedule.warmup_steps},
@@ -58,7 +94,7 @@ struct TrainSettings {
             {"beta2", optimizer.beta2},
             {"eps", optimizer.eps},
             {"weight_decay", optimizer.weight_decay},
-            {"max_grad_norm", clips ? io::json(optimizer.max_grad_norm) : io::json(infinity)},
+            {"max_grad_norm", or_infinity(optimizer.max_grad_norm)},
             {"max_skipped_in_a_row", optimizer.max_skipped_in_a_row}};
   }
 
@@ -70,6 +106,14 @@ struct TrainSettings {
     fields.read("batch", s.batch);
     fields.read("length", s.length);
     fields.read("ttt_steps", s.ttt_steps);
+    fields.read("anchors", s.anchors);
+    fields.read_or("gamma", infinity, std::numeric_limits<double>::infinity(), s.gamma);
+    fields.read("variable_prefix", s.variable_prefix);
+    fields.read("prefix_base", s.prefix_base);
+    fields.read("ce_alpha", s.ce_alpha);
+    fields.read("l1_alpha", s.l1_alpha);
+    fields.read("confidence_alpha", s.confidence_alpha);
+    fields.read("markov_deviation", s.markov_deviation);
     fields.read("seed", s.seed);
     fields.read("lr", s.schedule.lr);
     fields.read("warmup_steps", s.schedule.warmup_steps);
@@ -113,6 +157,11 @@ struct TrainSettings {
       const io::json& found = at(name);
       if (!found.is_number()) fail(name, found, "a number");
       value = found.get<double>();
+    }
+    void read(const char* name, bool& value) const {
+      const io::json& found = at(name);
+      if (!found.is_boolean()) fail(name, found, "true or false");
+      value = found.get<bool>();
     }
     /// `meaning` where the file has `word`.
     template <class T>

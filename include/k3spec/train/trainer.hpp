@@ -1,8 +1,19 @@
 #pragma once
 /// \file
-/// Trains an EAGLE-3 draft on the states of a frozen Kimi K3 target. A step is: windows of text through the target, the
-/// unrolled objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it.
-/// defines: Eagle3Trainer
+/// Trains a draft on the states of a frozen Kimi K3 target. A step is: windows of text through the target, the draft's
+/// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it.
+///
+/// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
+/// Draft, Target, Result, Metrics and Setup, and
+///   Method(target parameters, setup, settings)
+///   initialize(parameters)                                   what fresh parameters take from the target
+///   forward_backward(cpu, weights, gradients, windows, step) a Result; throws NoValidAnchors if nothing can be learnt
+///   evaluate(cpu, weights, windows, index)                   a Result; the same choices for the same index
+///   metrics(result), metrics()                               a result's sums, or none
+///   vocabulary(), layer_ids(), bytes(settings)
+/// Metrics has +=, loss(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name, value) for what
+/// else there is.
+/// defines: Trainer
 
 #include <filesystem>
 #include <utility>
@@ -10,93 +21,92 @@
 
 #include <k3spec/core/device.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/train/anchors.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
-#include <k3spec/train/metrics.hpp>
-#include <k3spec/train/target_features.hpp>
+#include <k3spec/train/target_states.hpp>
 #include <k3spec/train/text.hpp>
 
 namespace k3spec {
 
-template <class Config, Element T>
-class Eagle3Trainer {
+template <class Method>
+class Trainer {
  public:
-  using Draft = Eagle3Draft<Config>;
-  using Target = K3Target<Config>;
+  using T = typename Method::value_type;
+  using Draft = typename Method::Draft;
+  using Target = typename Method::Target;
+  using Config = typename Draft::config;
+  using Result = typename Method::Result;
+  using Metrics = typename Method::Metrics;
+  using Setup = typename Method::Setup;
 
   struct Report {
-    TttResult result;
-    double lr, grad_norm;  ///< the norm before clipping
-    bool skipped;          ///< the gradient was not finite
+    Result result;
+    double lr = 0, grad_norm = 0;  ///< the norm before clipping
+    bool skipped = false;          ///< the gradient was not finite, or nothing was supervised
   };
 
-  /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and the target's embedding.
+  /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
   /// \throws Error on settings out of range
-  Eagle3Trainer(const Cpu& cpu, Parameters<Target, T> target, DraftVocabulary vocabulary,
-                std::vector<index_t> aux_layer_ids, const TrainSettings& settings)
+  Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : cpu_(cpu),
         progress_{checked(settings), 0},
-        aux_layer_ids_(std::move(aux_layer_ids)),
-        features_(std::move(target), std::move(vocabulary), aux_layer_ids_, settings.batch, settings.length),
-        objective_(rows(), settings.ttt_steps),
+        method_(std::move(target), std::move(setup), settings),
         optimizer_(settings.optimizer, initialized()),
-        ids_(rows()) {}
+        ids_(settings.rows()) {}
 
   /// One step on the text's windows that are this step's turn.
   Report step(const ByteText& text) {
     text.random_windows(settings().seed, next_step(), windows());
-    return step(windows());
+    return step(TextWindows{windows()});
   }
 
-  /// One step on ids [batch, length].
-  Report step(const Matrix<const index_t>& ids) {
+  /// One step on other windows.
+  Report step(const TextWindows& windows) {
     gradients_.zero();
-    const auto batch = features_.make(cpu_, ids);
-    const auto d_w = gradients_.weights();
-    const TttResult result = objective_.forward_backward(cpu_, parameters_.weights(), d_w, batch, features_.teacher());
-    const double lr = settings().schedule(next_step());
-    ++progress_.next_step;
-    const auto update = optimizer_.step(cpu_, lr, parameters_, gradients_);
-    return {result, lr, update.grad_norm, update.skipped};
+    Report report;
+    report.lr = settings().schedule(next_step());
+    const index_t turn = progress_.next_step++;
+    try {
+      report.result = method_.forward_backward(cpu_, parameters_.weights(), gradients_.weights(), windows, turn);
+    } catch (const NoValidAnchors&) {
+      ++progress_.unsupervised;
+      return {.result = {}, .lr = report.lr, .skipped = true};
+    }
+    const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
+    report.grad_norm = update.grad_norm;
+    report.skipped = update.skipped;
+    return report;
   }
 
-  /// Loss and counters on ids [batch, length], with nothing trained.
-  TttResult evaluate(const Matrix<const index_t>& ids) {
-    const auto batch = features_.make(cpu_, ids);
-    return objective_.evaluate_only(cpu_, parameters_.weights(), batch, features_.teacher());
+  /// Loss and counters with nothing trained. \param index  which batch of a series it is
+  Result evaluate(const TextWindows& windows, index_t index = 0) {
+    try {
+      return method_.evaluate(cpu_, parameters_.weights(), windows, index);
+    } catch (const NoValidAnchors&) {
+      return {};
+    }
   }
 
   /// The same summed over the first `batches` batches of a text, windows one behind the other; fewer if it is shorter.
-  TttMetrics evaluate(const ByteText& text, index_t batches) {
-    TttMetrics sums(settings().ttt_steps);
+  Metrics evaluate(const ByteText& text, index_t batches) {
+    Metrics sums = method_.metrics();
     const index_t there = text.windows(settings().length) / settings().batch;
     for (index_t i = 0; i < std::min(batches, there); ++i) {
       text.consecutive_windows(i * settings().batch, windows());
-      sums += metrics(evaluate(windows()));
+      sums += metrics(evaluate(TextWindows{windows()}, i));
     }
     return sums;
   }
 
   /// A result's sums.
-  TttMetrics metrics(const TttResult& result) const {
-    TttMetrics sums(settings().ttt_steps);
-    for (index_t k = 0; k < sums.ttt_steps(); ++k) {
-      const auto n = static_cast<std::size_t>(k);
-      sums[k].supervised = result.step_supervised[n];
-      sums[k].loss = result.step_losses[n] * static_cast<double>(result.step_supervised[n]);
-      sums[k].correct = result.step_correct[n];
-      sums[k].prefix_hits = result.step_prefix_hits[n];
-      sums[k].chains = result.step_valid[n];
-    }
-    return sums;
-  }
+  Metrics metrics(const Result& result) const { return method_.metrics(result); }
 
   /// Makes a new checkpoint: the draft and all that is needed to go on.
   void save(CheckpointDirectory& checkpoints) {
     checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
-      save_draft(directory, parameters_, features_.vocabulary(),
-                 io::draft_config_json<Draft::kind, Config>(aux_layer_ids_, dtype_of<T>));
+      save_draft(directory, parameters_, method_.vocabulary(),
+                 io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>));
       checkpoints.before("trainer");
       save_trainer(directory, optimizer_, progress_);
     });
@@ -135,16 +145,16 @@ class Eagle3Trainer {
 
   const TrainSettings& settings() const { return progress_.settings; }
   index_t next_step() const { return progress_.next_step; }
+  /// Steps that found nothing to supervise and changed nothing.
+  index_t unsupervised() const { return progress_.unsupervised; }
   /// Rows, and so tokens, of a step.
-  index_t rows() const { return settings().batch * settings().length; }
+  index_t rows() const { return settings().rows(); }
   const Parameters<Draft, T>& parameters() const { return parameters_; }
   const AdamW<Draft, T>& optimizer() const { return optimizer_; }
-  const DraftVocabulary& vocabulary() const { return features_.vocabulary(); }
+  const DraftVocabulary& vocabulary() const { return method_.vocabulary(); }
 
-  /// Bytes of activations, for a batch of these sizes.
-  static constexpr std::size_t activation_bytes(index_t batch, index_t length, index_t ttt_steps) {
-    return TargetFeatures<Config, T>::bytes(batch, length) + TttObjective<Draft, T>::bytes(batch * length, ttt_steps);
-  }
+  /// Bytes of activations.
+  static constexpr std::size_t activation_bytes(const TrainSettings& settings) { return Method::bytes(settings); }
 
  private:
   static const TrainSettings& checked(const TrainSettings& settings) {
@@ -154,8 +164,7 @@ class Eagle3Trainer {
 
   const Parameters<Draft, T>& initialized() {
     parameters_.initialize(settings().seed);
-    const auto from = features_.embedding();
-    std::copy_n(from.data(), from.size(), parameters_.mutable_weights().embed_tokens.data());
+    method_.initialize(parameters_);
     return parameters_;
   }
 
@@ -166,8 +175,9 @@ class Eagle3Trainer {
     const io::json config = io::read_json(file);
     io::check_draft_config<Draft::kind, Config>(config, file.string());
     const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
-    if (found == aux_layer_ids_) return;
-    throw Error(file.string() + ": aux_layer_ids", io::json(found).dump(), io::json(aux_layer_ids_).dump());
+    if (found == method_.layer_ids()) return;
+    throw Error(file.string() + ": " + DraftForm<Draft::kind>::layers_field, io::json(found).dump(),
+                io::json(method_.layer_ids()).dump());
   }
 
   void check_vocabulary(const std::filesystem::path& directory, const DraftVocabulary& found) const {
@@ -178,9 +188,7 @@ class Eagle3Trainer {
 
   Cpu cpu_;
   TrainerProgress progress_;
-  std::vector<index_t> aux_layer_ids_;
-  TargetFeatures<Config, T> features_;
-  TttObjective<Draft, T> objective_;
+  Method method_;
   Parameters<Draft, T> parameters_;
   Gradients<Draft, T> gradients_;
   AdamW<Draft, T> optimizer_;

@@ -14,6 +14,7 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/ops/argmax.hpp>
+#include <k3spec/train/block_rows.hpp>
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/teacher.hpp>
 
@@ -60,8 +61,8 @@ class TttObjective {
   using S = accumulate_t<T>;
   using Batch = TttBatch<T, Draft::aux_width>;
   static constexpr index_t vocabulary = Draft::draft_vocabulary;
-  /// Rows of logits that exist at a time: about a million values.
-  static constexpr index_t chunk = std::clamp<index_t>((index_t{1} << 20) / vocabulary, 32, 4096);
+  /// Rows of logits that exist at a time.
+  static constexpr index_t chunk = chunk_rows(vocabulary);
 
   /// \param rows  sequences · length of the largest batch
   TttObjective(index_t rows, index_t steps) : rows_(rows), steps_(steps), arena_(bytes(rows, steps)) {

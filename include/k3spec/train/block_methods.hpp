@@ -1,0 +1,279 @@
+#pragma once
+/// \file
+/// What DFlash and DSpark bring to a Trainer: the target's states as context, anchors drawn anew for every step, the
+/// objective, what it counts.
+/// defines: BlockMetrics, DFlashMethod, DSparkMethod, DFlashTrainer, DSparkTrainer
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <k3spec/train/dflash_objective.hpp>
+#include <k3spec/train/dspark_objective.hpp>
+#include <k3spec/train/target_states.hpp>
+#include <k3spec/train/trainer.hpp>
+
+namespace k3spec {
+
+/// A block objective's sums by the names that a trainer's metrics have.
+template <class Sums>
+struct BlockMetrics {
+  Sums sums;
+
+  BlockMetrics& operator+=(const BlockMetrics& other) {
+    sums += other.sums;
+    return *this;
+  }
+  double loss() const { return sums.mean_loss(); }
+  /// Of supervised slots. DFlash: where the draft's choice is the text's token. DSpark: the chance that a token drawn
+  /// from the draft is accepted.
+  Ratio accuracy() const {
+    if constexpr (requires { sums.accuracy(); }) {
+      return sums.accuracy();
+    } else {
+      Ratio all;
+      for (const Ratio& slot : sums.accept_rate) all += slot;
+      return all;
+    }
+  }
+  /// Tokens per target forward: the text (DFlash), or what the target draws (DSpark), being what the target says.
+  double simulated_accept_length() const {
+    const Ratio length = accept_length();
+    return length.denominator == 0 ? 1 : length.value();
+  }
+  /// Calls v(name, value) for whatever else there is.
+  template <class V>
+  void visit(V&& v) const {
+    if constexpr (requires { sums.accept_rate; }) {
+      v("cross_entropy", block_loss_mean(sums.cross_entropy));
+      v("distance", block_loss_mean(sums.distance));
+      v("confidence_loss", block_loss_mean(sums.confidence));
+      v("confidence_error", sums.confidence_error.value());
+      v("confidence_bias", sums.confidence_bias.value());
+      v("confidence_prefix_bias", sums.confidence_prefix_bias.value());
+      for (std::size_t k = 0; k < sums.accept_rate.size(); ++k) {
+        v("accept_rate_" + std::to_string(k), sums.accept_rate[k].value());
+      }
+    }
+  }
+  bool operator==(const BlockMetrics&) const = default;
+
+ private:
+  Ratio accept_length() const {
+    if constexpr (requires { sums.accept_length(); }) {
+      return sums.accept_length();
+    } else {
+      return sums.accept_length;
+    }
+  }
+};
+
+namespace detail {
+
+/// The part that both kinds share: windows of text through the target, and a batch of blocks made of them.
+template <class TargetConfig, class DraftType, Element T>
+class BlockBatches {
+ public:
+  using value_type = T;
+  using Draft = DraftType;
+  using Target = K3Target<TargetConfig>;
+  struct Setup {
+    std::vector<index_t> layer_ids;  ///< the target layers whose states make the context
+  };
+
+  static_assert(Draft::config::target_hidden_size == Target::hidden,
+                "block drafts: target_hidden_size is not the target's hidden_size");
+  static_assert(Draft::hidden == Target::hidden,
+                "block drafts: hidden_size is not that of the target, whose embedding and head they use");
+  static_assert(Draft::vocabulary == TargetConfig::vocab_size, "block drafts: vocab_size is not the target's");
+
+  const DraftVocabulary& vocabulary() const { return vocabulary_; }
+  const std::vector<index_t>& layer_ids() const { return layer_ids_; }
+
+ protected:
+  using Batch = BlockBatch<T, Draft::target_width>;
+  static constexpr index_t block_size = Draft::block_size, target_layers = Draft::config::num_target_layers;
+
+  BlockBatches(Slot slot, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+      : settings_(checked(settings, setup)),
+        layer_ids_(std::move(setup.layer_ids)),
+        states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers), settings.batch,
+                settings.length),
+        sampler_(slot, span(settings)),
+        all_count_(settings.rows()),
+        prefix_lengths_(settings.variable_prefix ? settings.batch * settings.anchors : 0) {
+    all_count_.fill(1);
+  }
+
+  static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
+  static constexpr std::size_t states_bytes(const TrainSettings& s) {
+    return TargetStates<TargetConfig, T>::bytes(s.batch, s.length, target_layers);
+  }
+  std::optional<double> gamma() const {
+    return std::isfinite(settings_.gamma) ? std::optional(settings_.gamma) : std::nullopt;
+  }
+
+  /// \param turn      what anchors and prefixes are drawn for
+  /// \param prefixed  whether blocks may show more than their anchor; in decoding they never do
+  /// \throws NoValidAnchors
+  Batch make(const Cpu& cpu, const TextWindows& windows, index_t turn, bool prefixed) {
+    windows.check(settings_.batch, settings_.length);
+    const Vector<const std::uint8_t> all(all_count_.data(), all_count_.size());
+    const auto mask = windows.loss_mask.extent(0) == 0 ? all : windows.loss_mask;
+    sampler_.sample(mask, Documents{}, settings_.seed, turn);
+    const Vector<index_t> prefixes(prefix_lengths_.data(), prefixed ? prefix_lengths_.size() : 0);
+    if (prefixes.size() > 0) {
+      draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes);
+    }
+    states_.run(cpu, windows);
+    return {.length = settings_.length,
+            .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
+            .loss_mask = mask,
+            .target_hidden = Rows<const T, Draft::target_width>(states_.tapped().data(), settings_.rows()),
+            .anchors = sampler_.anchors(),
+            .keep = sampler_.keep(),
+            .prefix_lengths = prefixes};
+  }
+
+  /// Turns of held-out text are none of training's.
+  static index_t held_out(index_t index) { return index + (index_t{1} << 40); }
+
+  const TargetStates<TargetConfig, T>& states() const { return states_; }
+
+ private:
+  /// \throws Error on another number of layers, no mask token, windows too short for a block
+  static const TrainSettings& checked(const TrainSettings& s, const Setup& setup) {
+    check_mask_token<typename Draft::config>();
+    if (static_cast<index_t>(setup.layer_ids.size()) != target_layers) {
+      throw Error("target layers", std::to_string(setup.layer_ids.size()), std::to_string(target_layers));
+    }
+    if (s.length < block_size) {
+      throw Error("length", std::to_string(s.length), "at least " + std::to_string(block_size) + ", a block");
+    }
+    if (s.anchors > TrainSettings::max_rows / block_size / s.batch) {
+      throw Error("anchors", std::to_string(s.anchors) + " in each of " + std::to_string(s.batch) + " windows",
+                  "at most " + std::to_string(TrainSettings::max_rows / block_size) + " blocks a step");
+    }
+    return s;
+  }
+
+  TrainSettings settings_;
+  std::vector<index_t> layer_ids_;
+  DraftVocabulary vocabulary_ = DraftVocabulary::whole(Draft::vocabulary);
+  TargetStates<TargetConfig, T> states_;
+  AnchorSampler sampler_;
+  Buffer<std::uint8_t> all_count_;
+  Buffer<index_t> prefix_lengths_;
+};
+
+}  // namespace detail
+
+template <class TargetConfig, class Config, Element T>
+class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T> {
+  using Base = detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T>;
+  using Objective = DFlashObjective<DFlashDraft<Config>, T>;
+
+ public:
+  using typename Base::Draft, typename Base::Target, typename Base::Setup;
+  using Result = DFlashSums;
+  using Metrics = BlockMetrics<Result>;
+
+  DFlashMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
+      : Base(Slot::anchor_plus_k, std::move(target), std::move(setup), s),
+        objective_(s.batch, s.length, s.anchors, this->gamma()) {}
+
+  /// A DFlash draft has nothing of its target's.
+  void initialize(Parameters<Draft, T>&) const {}
+
+  Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                          const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                          index_t step) {
+    const auto batch = this->make(cpu, windows, step, true);
+    return objective_.forward_backward(cpu, w, d_w, of_target(), batch);
+  }
+  Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                  index_t index) {
+    const auto batch = this->make(cpu, windows, Base::held_out(index), false);
+    return objective_.evaluate_only(cpu, w, of_target(), batch);
+  }
+  Metrics metrics(const Result& result = {}) const { return {result}; }
+
+  /// Bytes of activations.
+  static constexpr std::size_t bytes(const TrainSettings& s) {
+    return Base::states_bytes(s) + Objective::bytes(Base::span(s));
+  }
+
+ private:
+  DFlashTarget<T> of_target() const {
+    const auto w = this->states().weights();
+    return {w.embed_tokens.matrix(), w.lm_head.matrix()};
+  }
+
+  Objective objective_;
+};
+
+template <class TargetConfig, class Config, Element T>
+class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T> {
+  using Base = detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T>;
+  using Objective = DSparkObjective<DSparkDraft<Config>, T>;
+
+ public:
+  using typename Base::Draft, typename Base::Target, typename Base::Setup;
+  using Result = typename Objective::Sums;
+  using Metrics = BlockMetrics<Result>;
+
+  DSparkMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
+      : Base(Slot::anchor_plus_k_plus_1, std::move(target), std::move(setup), s),
+        markov_deviation_(s.markov_deviation),
+        objective_(s.batch, s.length, s.anchors, {this->gamma(), s.ce_alpha, s.l1_alpha, s.confidence_alpha}) {
+    require(!s.variable_prefix, "variable_prefix", "true", "false: DSpark's blocks show their anchor alone");
+  }
+
+  /// Embedding and head begin as copies of the target's, and the Markov head's table of previous tokens with a
+  /// deviation of its own.
+  void initialize(Parameters<Draft, T>& parameters) const {
+    const auto from = this->states().weights();
+    const auto to = parameters.mutable_weights();
+    std::copy_n(from.embed_tokens.data(), from.embed_tokens.size(), to.embed_tokens.data());
+    std::copy_n(from.lm_head.data(), from.lm_head.size(), to.lm_head.weight.data());
+    if constexpr (Draft::has_markov) {
+      const auto w1 = to.markov_head.markov_w1;
+      const double factor = markov_deviation_ / Parameters<Draft, T>::default_deviation;
+      k3spec::evaluate(Cpu{}, factor * expr::arg<0>, w1, w1);
+    }
+  }
+
+  Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                          const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                          index_t step) {
+    return objective_.forward_backward(cpu, w, d_w, with_teacher(this->make(cpu, windows, step, false)));
+  }
+  Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                  index_t index) {
+    return objective_.evaluate_only(cpu, w, with_teacher(this->make(cpu, windows, Base::held_out(index), false)));
+  }
+  Metrics metrics(const Result& result = {}) const { return {result}; }
+
+  /// Bytes of activations.
+  static constexpr std::size_t bytes(const TrainSettings& s) {
+    return Base::states_bytes(s) + Objective::bytes(Base::span(s));
+  }
+
+ private:
+  typename Objective::Batch with_teacher(const typename Base::Batch& batch) const {
+    return {batch, this->states().last()};
+  }
+
+  double markov_deviation_;
+  Objective objective_;
+};
+
+template <class TargetConfig, class Config, Element T>
+using DFlashTrainer = Trainer<DFlashMethod<TargetConfig, Config, T>>;
+template <class TargetConfig, class Config, Element T>
+using DSparkTrainer = Trainer<DSparkMethod<TargetConfig, Config, T>>;
+
+}  // namespace k3spec
