@@ -1,56 +1,74 @@
 #!/usr/bin/env bash
-# The main job: installs missing packages, builds the examples, trains a draft for k3-tiny from random values and lets it
-# draft for the target on held-out text. Extra arguments go to train_draft, e.g. `examples/run.sh --minutes 1`, --resume
-# or --out DIR; speculate gets the same target, draft, device and threads. A draft of an earlier run is moved, not
-# removed.
+# The main job: installs missing packages, builds the examples, trains an EAGLE-3, a DFlash and a DSpark draft for k3-tiny
+# from random values, lets each draft for the target on held-out text, and draws how they learned. `--draft KIND` takes
+# one of them. Other arguments go to train_draft, e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate
+# gets the same target, drafts, device and threads. Drafts of an earlier run are moved, not removed.
 set -euo pipefail
 start="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build="${K3SPEC_BUILD_DIR:-build}"
 
-target=examples/data/k3-tiny draft="" resume="" help="" device=cpu
+give_up() {
+  echo "run.sh: $*" >&2
+  exit 1
+}
+
+target=examples/data/k3-tiny out="" resume="" help="" device=cpu log=""
+kinds=(eagle3 dflash dspark)
 threads=()
 here() { [[ "$1" == /* ]] && echo "$1" || echo "$start/$1"; }  # a path as the caller meant it
 arguments=()
 while (($#)); do
   name="$1" value=""
   case "$1" in
-    --target=* | --out=* | --output=* | --device=* | --threads=* | --train=* | --heldout=* | --log=*)
+    --draft=* | --target=* | --out=* | --output=* | --device=* | --threads=* | --train=* | --heldout=* | --log=*)
       name="${1%%=*}" value="${1#*=}"
       shift ;;
-    --target | --out | --output | --device | --threads | --train | --heldout | --log)
-      if (($# < 2)); then echo "run.sh: $1: found no value, wanted one" >&2; exit 1; fi
+    --draft | --target | --out | --output | --device | --threads | --train | --heldout | --log)
+      (($# >= 2)) || give_up "$1: found no value, wanted one"
       value="$2"
       shift 2 ;;
     *) shift ;;
   esac
   case "$name" in
+    --draft) kinds=("$value") ;;
     --target) target="$(here "$value")" ;;
-    --out | --output) draft="$(here "$value")" ;;
+    --out | --output) out="$(here "$value")" ;;
     --device) device="$value" ;;
     --threads) threads=(--threads "$value") ;;
-    --train | --heldout | --log) arguments+=("$name" "$(here "$value")") ;;
+    --train | --heldout) arguments+=("$name" "$(here "$value")") ;;
+    --log) log="$(here "$value")" ;;
     --resume) resume=1 arguments+=("$name") ;;
     -h | --help) help=1 ;;
     *) arguments+=("$name") ;;
   esac
 done
+if [[ -n "$log" ]]; then
+  ((${#kinds[@]} == 1)) || give_up "--log: found one file for ${#kinds[@]} drafts, wanted it with --draft"
+  arguments+=(--log "$log")
+fi
 
 bash cmake/install_packages.sh
 cmake -S . -B "$build" -G Ninja
-cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate
+cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate plot_training
 
 if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi
 # A directory of the caller's own is never moved: train_draft refuses one that has a run.
-if [[ -z "$draft" ]]; then
-  draft="$build/draft-k3-tiny"
-  if [[ -e "$draft" && -z "$resume" ]]; then
+if [[ -z "$out" ]]; then
+  out="$build/drafts-k3-tiny"
+  if [[ -e "$out" && -z "$resume" ]]; then
     number=1
-    while [[ -e "$draft.$number" ]]; do number=$((number + 1)); done
-    mv "$draft" "$draft.$number"
-    echo "The draft of an earlier run is now $draft.$number (--resume would go on with it instead)"
+    while [[ -e "$out.$number" ]]; do number=$((number + 1)); done
+    mv "$out" "$out.$number"
+    echo "The drafts of an earlier run are now $out.$number (--resume would go on with them instead)"
   fi
 fi
 shared=(--device "$device" "${threads[@]}" --target "$target")
-"$build/examples/train_draft" "${shared[@]}" --output "$draft" "${arguments[@]}"
-"$build/examples/speculate" "${shared[@]}" --draft "$draft/latest"
+drafts=() logs=()
+for kind in "${kinds[@]}"; do
+  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${arguments[@]}"
+  drafts+=(--draft "$out/$kind/latest")
+  logs+=("$kind=${log:-$out/$kind/train.jsonl}")
+done
+"$build/examples/speculate" "${shared[@]}" "${drafts[@]}"
+"$build/examples/plot_training" "${logs[@]}" --out "$out/accept_length.svg"

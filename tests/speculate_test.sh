@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What examples/speculate does with a draft of two steps, and what it refuses. $1: the program, $2: train_draft.
+# What examples/speculate does with drafts of two steps, of every kind, and what it refuses. $1: the program, $2:
+# train_draft.
 set -uo pipefail
 program="$1"
 train_draft="$2"
@@ -24,23 +25,57 @@ refuse() {  # part of the only line, arguments
   [[ "$output" != *$'\n'* ]] || fail "speculate ${*:2}: more than one line: $output"
 }
 
-"$train_draft" --target "$tiny" --out "$dir/run" --steps 2 --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 \
-  --progress none >"$dir/trained" 2>&1 || fail "train_draft failed: $(cat "$dir/trained")"
+for kind in eagle3 dflash dspark; do
+  "$train_draft" --target "$tiny" --draft "$kind" --out "$dir/$kind" --steps 2 --batch 2 --length 24 --eval-windows 2 \
+    --progress none >"$dir/trained" 2>&1 || fail "train_draft failed: $(cat "$dir/trained")"
+done
+mv "$dir/eagle3" "$dir/run"
 draft=(--target "$tiny" --draft "$dir/run/latest")
-small=("${draft[@]}" --prompts 2 --prompt-length 20)
+few=(--prompts 2 --prompt-length 20 --repeat 1)
+small=("${draft[@]}" "${few[@]}")
+row() {  # the cells of a draft's row, one space between them
+  grep "^$1 " <<<"$output" | tr -s ' '
+}
 
 expect 0 "--draft" --help
-expect 0 "the same tokens            yes, all of them" "${small[@]}" --tokens 12 --chain 3
-expect 0 "the same tokens            yes, all of them" "${small[@]}" --tokens 2 --chain 16
-expect 0 "tokens per target forward  none: each prompt's own forward gave its only token" "${small[@]}" --tokens 1
-[[ "$output" != *nan* ]] || fail "one token: $output"
+expect 0 "2 prompts, 24 tokens" "${small[@]}" --draft "$dir/dflash/latest" --draft "$dir/dspark/latest" --tokens 12
+[[ "$(row plain)" == "plain - - - 1.000 "* ]] || fail "plain decoding: $output"
+for kind in "eagle3 5" "dflash 7" "dspark 5"; do
+  [[ "$(row "${kind% *}")" == "$kind "*" yes" ]] || fail "$kind: $output"
+done
+for chain in 1 2 16; do
+  expect 0 "eagle3 " "${small[@]}" --draft "$dir/dspark/latest" --draft "$dir/dflash/latest" --tokens 9 --chain $chain
+  for kind in eagle3 dflash dspark; do
+    [[ "$(row $kind)" == "$kind $chain "*" yes" ]] || fail "$kind: $output"
+  done
+done
+expect 0 "dspark " "${few[@]}" --target "$tiny" --draft "$dir/dspark/latest" --tokens 9 --min-confidence 1
+[[ "$(row dspark)" == "dspark 5 - 1.00 1.000 "*" yes" ]] || fail "nothing is sure enough to be drafted: $output"
+expect 0 "eagle3 " "${small[@]}" --tokens 1
+[[ "$(row eagle3)" == "eagle3 5 - - - "* && "$output" != *nan* ]] || fail "one token: $output"
+
+# Drawn tokens are another decoding's, but those of one seed are the same.
+drawn() { expect 0 "dspark 0: " "${few[@]}" --target "$tiny" --draft "$dir/dspark/latest" --show --temperature 1 "$@"; }
+drawn --seed 1
+first="$(grep '^dspark 0: ' <<<"$output")"
+[[ "$(row dspark | tail -n 1)" == *" -" ]] || fail "drawn tokens are not compared: $output"
+drawn --seed 1
+[[ "$(grep '^dspark 0: ' <<<"$output")" == "$first" ]] || fail "the same seed, other tokens: $output"
+drawn --seed 2
+[[ "$(grep '^dspark 0: ' <<<"$output")" != "$first" ]] || fail "another seed, the same tokens: $output"
 
 refuse "--device cuda: found " "${small[@]}" --device cuda
 refuse "--tokens: found 0, wanted 1 to" "${draft[@]}" --tokens 0
 refuse "--tokens: found 9223372036854775807, wanted 1 to" "${draft[@]}" --tokens 9223372036854775807
-refuse "--chain: found 9223372036854775807, wanted 1 to 16" "${draft[@]}" --chain 9223372036854775807
+refuse "--chain: found 9223372036854775807, wanted 1 to 256" "${draft[@]}" --chain 9223372036854775807
 refuse "--prompts: found 9223372036854775807, wanted 1 to" "${draft[@]}" --prompts 9223372036854775807
 refuse "--prompt-length: found -1, wanted 1 to" "${draft[@]}" --prompt-length -1
+refuse "chain: found 17, wanted 1 to 16" "${small[@]}" --chain 17
+refuse "--repeat: found 0, wanted 1 to 1000" "${draft[@]}" --repeat 0
+refuse "temperature, where it is not 0: found -1, wanted" "${draft[@]}" --temperature -1
+refuse "--min-confidence: found 0.5, wanted a DSpark draft for it" "${draft[@]}" --min-confidence 0.5
+refuse "min_confidence: found 2, wanted 0 to 1" "${draft[@]}" --min-confidence 2
+refuse "$tiny/config.json: architectures: found none of a draft, wanted a draft's" --target "$tiny" --draft "$tiny"
 refuse "nowhere/config.json: found No such file or directory" --target "$tiny" --draft "$dir/nowhere"
 cp -rL "$dir/run/latest" "$dir/other"
 sed 's/"hidden_size": 128/"hidden_size": 64/' "$dir/run/latest/config.json" >"$dir/other/config.json"

@@ -44,6 +44,33 @@ same "$dir/a/latest" "$dir/c/latest"
 expect 1 "--minutes: found 1 for a run that is fixed to 4 steps, wanted --resume without it" \
   "${small[@]}" --out "$dir/c" --resume --minutes 1
 
+# The other kinds go on, too, and keep their kind.
+blocks=(--target "$tiny" --batch 2 --length 24 --anchors 3 --eval-windows 2 --eval-every 3)
+for kind in dflash dspark; do
+  expect 0 "trained 4 of 4 steps" "${blocks[@]}" --draft $kind --out "$dir/$kind" --steps 4 --save-every 2
+  cp -r "$dir/$kind" "$dir/$kind.resumed"
+  ln -sfn step-00000002 "$dir/$kind.resumed/latest"
+  expect 0 "trained 4 of 4 steps" "${blocks[@]}" --out "$dir/$kind.resumed" --resume --threads 1
+  same "$dir/$kind/latest" "$dir/$kind.resumed/latest"
+done
+expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
+  "${blocks[@]}" --out "$dir/dspark" --resume --draft dflash
+expect 1 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3
+expect 0 "target layers [-1,2,7]" "${blocks[@]}" --draft dflash --layers -1,2,7 --variable-prefix --gamma inf \
+  --out "$dir/prefix" --steps 2
+grep -q '"accept_rate_4":' "$dir/dspark/train.jsonl" || fail "DSpark's log lacks accept rates"
+expect 1 "--ttt-steps: found it with --draft dflash, wanted --draft eagle3" \
+  "${blocks[@]}" --draft dflash --ttt-steps 3 --out "$dir/e" --steps 1
+expect 1 "--anchors: found it with --draft eagle3, wanted --draft dflash or dspark" "${blocks[@]}" --out "$dir/e" --steps 1
+expect 1 "--variable-prefix: found it with --draft dspark, wanted --draft dflash" \
+  "${blocks[@]}" --draft dspark --variable-prefix --out "$dir/e" --steps 1
+expect 1 "anchors: found 0, wanted at least 1" \
+  "${blocks[@]}" --draft dflash --anchors 0 --out "$dir/e" --steps 1
+expect 1 "length: found 7, wanted at least 8, a block" \
+  "${blocks[@]}" --draft dflash --length 7 --out "$dir/e" --steps 1
+expect 1 "target layers: found 2, wanted 3" "${blocks[@]}" --draft dspark --layers 1,2 --out "$dir/e" --steps 1
+expect 1 "target layer id: found 8, wanted -1 to 7" "${blocks[@]}" --draft dspark --layers 1,2,8 --out "$dir/e" --steps 1
+
 expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/d" --minutes 0.02
 # Stopped while its speed was measured: the number of steps is not fixed, and the measuring goes on.
 expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/m" --minutes 0.02 --warmup 4 --save-every 2 --keep 100

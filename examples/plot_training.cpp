@@ -1,0 +1,163 @@
+// Draws what train_draft logged: the accept length on held-out text over training steps, one line per run, as SVG.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <k3spec/core/format.hpp>
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/json.hpp>
+
+#include "common/program.hpp"
+
+using namespace k3spec;
+
+namespace {
+
+struct Point {
+  double x, y;
+};
+
+struct Series {
+  std::string name;
+  std::vector<Point> points;
+};
+
+/// The held-out accept lengths of a log of JSON lines.
+std::vector<Point> read_log(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(path, "nothing that can be read", "train_draft's log");
+  std::vector<Point> points;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const std::string subject = fmt::format("{}: line {}", path, number);
+    const io::json record = io::parse_json(line, subject);
+    const io::json heldout = record.is_object() && record.contains("heldout") ? record["heldout"] : io::json(nullptr);
+    if (!heldout.is_object()) continue;
+    const io::json step = record.value("step", io::json(nullptr)),
+                   y = heldout.value("accept_length", io::json(nullptr));
+    if (!step.is_number() || !y.is_number()) throw Error(subject, line, "a step and its held-out accept_length");
+    points.push_back({step.get<double>(), y.get<double>()});
+  }
+  if (points.empty()) throw Error(path, "no look at held-out text", "at least one");
+  return points;
+}
+
+/// "dflash=build/run/train.jsonl"
+Series read_series(const std::string& argument) {
+  const auto at = argument.find('=');
+  if (at == std::string::npos || at == 0) throw Error("series", argument, "NAME=LOG");
+  return {argument.substr(0, at), read_log(argument.substr(at + 1))};
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// 1, 2 or 5 times a power of ten: the smallest such distance that makes at most `most` of it in `range`.
+double tick_distance(double range, int most) {
+  const double least = range / most, power = std::pow(10, std::floor(std::log10(least)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (step * power >= least) return step * power;
+  }
+  return 10 * power;
+}
+
+/// Data to pixels, and the picture's parts.
+class Plot {
+ public:
+  explicit Plot(const std::vector<Series>& all) : all_(all) {
+    for (const auto& series : all) {
+      for (const Point& p : series.points) last_step_ = std::max(last_step_, p.x), top_ = std::max(top_, p.y);
+    }
+    step_tick_ = tick_distance(last_step_, 8);
+    length_tick_ = tick_distance(top_ - 1, 8);
+    top_ = 1 + length_tick_ * std::ceil((top_ - 1) / length_tick_);
+  }
+
+  std::string svg() const {
+    std::string out = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
+        "font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        width, height);
+    out += axes();
+    for (std::size_t i = 0; i < all_.size(); ++i) out += line(i);
+    return out + "</svg>\n";
+  }
+
+ private:
+  static constexpr double width = 720, height = 420, left = 60, right = 20, above = 30, below = 50;
+
+  double x(double step) const { return left + step / last_step_ * (width - left - right); }
+  double y(double length) const { return height - below - (length - 1) / (top_ - 1) * (height - above - below); }
+
+  static std::string text(double x, double y, const char* anchor, const std::string& s) {
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(s));
+  }
+  static std::string rule(Point a, Point b, const char* colour) {
+    return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", a.x, a.y, b.x,
+                       b.y, colour);
+  }
+
+  std::string axes() const {
+    std::string out;
+    for (int i = 0; i * length_tick_ <= top_ - 1 + 1e-9; ++i) {
+      const double at = 1 + i * length_tick_;
+      out += rule({x(0), y(at)}, {width - right, y(at)}, "#ddd") +
+             text(left - 8, y(at) + 4, "end", fmt::format("{:g}", at));
+    }
+    for (int i = 0; i * step_tick_ <= last_step_ + 1e-9; ++i) {
+      const double at = i * step_tick_;
+      out += rule({x(at), y(1)}, {x(at), y(1) + 5}, "#333") + text(x(at), y(1) + 20, "middle", fmt::format("{:g}", at));
+    }
+    out += rule({x(0), y(1)}, {width - right, y(1)}, "#333");
+    out += text((left + width - right) / 2, height - 10, "middle", "training steps");
+    return out + text(left - 40, above - 12, "start", "accept length on held-out text, as training simulates it");
+  }
+
+  std::string line(std::size_t i) const {
+    static constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"};
+    const char* colour = colours[i % std::size(colours)];
+    std::string points;
+    for (const Point& p : all_[i].points) points += fmt::format("{:.1f},{:.1f} ", x(p.x), y(p.y));
+    const double row = above + 10 + 18 * static_cast<double>(i);
+    return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"{}\"/>\n", colour, points) +
+           rule({left + 14, row - 4}, {left + 40, row - 4}, colour) +
+           text(left + 46, row, "start", fmt::format("{} ({:.2f})", all_[i].name, all_[i].points.back().y));
+  }
+
+  const std::vector<Series>& all_;
+  double last_step_ = 1, top_ = 1.1, step_tick_ = 1, length_tick_ = 1;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Draws the accept length of training runs over their steps as SVG.");
+  std::vector<std::string> arguments;
+  std::filesystem::path out;
+  app.add_option("series", arguments, "NAME=LOG for each run, LOG being train_draft's train.jsonl")->required();
+  app.add_option("--out,--output", out, "The picture")->required();
+  CLI11_PARSE(app, argc, argv);
+  return examples::run_program("plot_training", [&] {
+    std::vector<Series> all;
+    for (const auto& argument : arguments) all.push_back(read_series(argument));
+    io::write_text(out, Plot(all).svg());
+    fmt::print("plot: {}\n", out.string());
+  });
+}

@@ -1,0 +1,18 @@
+#include <k3spec/train/block_methods.hpp>
+
+#include "run.hpp"
+
+namespace k3spec::examples {
+
+void train_dspark(const Job& job) {
+  using Config = configs::KimiK3TinyDSpark;
+  using Trainer = DSparkTrainer<TargetConfig, Config, float>;
+  run<Trainer>(job, [&](const ByteText&) {
+    return typename Trainer::Setup{layers_of<typename Trainer::Draft>(
+        job, [] {  // The embedding, the middle, and the state that the target's head reads.
+          return std::vector<index_t>{-1, TargetConfig::num_hidden_layers / 2 - 1, TargetConfig::num_hidden_layers - 1};
+        })};
+  });
+}
+
+}  // namespace k3spec::examples

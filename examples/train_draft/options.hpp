@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// What train_draft is asked for, and the run that every kind of draft makes of it.
+/// defines: Options, Job, train_eagle3, train_dflash, train_dspark
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <k3spec/config/draft_kind.hpp>
+#include <k3spec/core/device.hpp>
+#include <k3spec/train/train_settings.hpp>
+
+#include "../common/program.hpp"
+
+namespace k3spec::examples {
+
+struct Options {
+  std::filesystem::path target, train, heldout, out, log;
+  TrainSettings settings;
+  double minutes = 4;
+  index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
+  std::vector<index_t> layers;  ///< empty: the kind's own
+  bool resume = false;
+  std::string draft = "eagle3", progress = "auto";
+  DeviceOptions device;
+  /// The options behind the settings that a checkpoint carries, by the settings' names there.
+  std::map<std::string, CLI::Option*> flags;
+  CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *layers_flag = nullptr;
+  bool timed = false;
+};
+
+/// A run to make, all settings checked.
+struct Job {
+  Options options;
+  Cpu cpu;
+  std::optional<std::filesystem::path> resumed;  ///< the checkpoint to go on with
+};
+
+// One file each: together they would take a compiler minutes.
+void train_eagle3(const Job& job);
+void train_dflash(const Job& job);
+void train_dspark(const Job& job);
+
+}  // namespace k3spec::examples
