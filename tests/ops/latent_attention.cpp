@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <k3spec/core/rng.hpp>
@@ -30,8 +31,8 @@ struct Problem {
   /// o [n · heads, latent] of tokens [first, first + n)
   template <class Sees>
   std::vector<S> run(index_t first, index_t n, const Sees& sees) const {
-    std::vector<S> o(static_cast<std::size_t>(n * heads * latent), std::nan("")),
-        scores(static_cast<std::size_t>(n * heads * attention_tile), std::nan("")),
+    std::vector<S> o(static_cast<std::size_t>(n * heads * latent), std::numeric_limits<S>::quiet_NaN()),
+        scores(static_cast<std::size_t>(n * heads * attention_tile), std::numeric_limits<S>::quiet_NaN()),
         top(static_cast<std::size_t>(n * heads)), total(top);
     const auto seen = [&](index_t t) { return sees(first + t); };
     LatentAttention<S, S, decltype(seen)>{Matrix<const S>(q.data() + first * heads * width, n * heads, width),
