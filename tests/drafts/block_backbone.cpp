@@ -305,7 +305,7 @@ TEST_CASE_TEMPLATE("context that comes in parts, and weights made ready for few 
     first += n;
   }
   Backbone::template forward_noise<T>(Cpu{}, w, parts.noise_rows(), acts, [&](index_t i, const auto& saved) {
-    Backbone::Layer::template attend<T>(Cpu{}, parts.span,
+    Backbone::Layer::template attend<T>(Cpu{}, w.layers[at(i)], parts.span,
                                         Backbone::Layer::template attention_keys<T>(acts.context_keys[at(i)]),
                                         blocks.visible(), saved);
   });

@@ -11,9 +11,6 @@ namespace k3spec {
 
 template <class Config>
 struct DFlashDraft {
-  static_assert(Config::hidden_size == Config::target_hidden_size,
-                "DFlashDraft: hidden_size must be the target's, whose embedding and head it uses");
-
   using config = Config;
   static constexpr DraftKind kind = DraftKind::dflash;
   using Backbone = BlockBackbone<Config>;

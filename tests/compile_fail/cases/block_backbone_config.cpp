@@ -1,6 +1,5 @@
 // expect: BlockBackbone: this backbone is not implemented
 // expect: config: block_size must be at least 2
-// expect: DFlashDraft: hidden_size must be the target's, whose embedding and head it uses
 // expect: config: num_draft_layers, num_target_layers and target_hidden_size must be positive
 #include <k3spec/drafts/dflash_draft.hpp>
 
@@ -22,12 +21,6 @@ struct NoLayers : KimiK3TinyDFlash {
   static constexpr index_t num_draft_layers = 0;
 #endif
 };
-struct Narrower : KimiK3TinyDFlash {
-#ifdef K3SPEC_EXPECT_FAIL
-  static constexpr index_t hidden_size = 64;
-#endif
-};
-template struct k3spec::DFlashDraft<Narrower>;
 template struct k3spec::BlockBackbone<Other>;
 template struct k3spec::BlockBackbone<BlockOfOne>;
 template struct k3spec::BlockBackbone<NoLayers>;
