@@ -25,12 +25,21 @@ struct Small : Preset {
   static constexpr std::optional<index_t> q_lora_rank = 5;
   static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;
   static constexpr index_t num_draft_layers = 1, num_target_layers = 2, block_size = 3, markov_rank = 4;
+  static constexpr bool block_causal = false;
+  static constexpr std::optional<index_t> sliding_window = std::nullopt;
 };
 using SmallDFlash = DFlashDraft<Small<configs::KimiK3TinyDFlash>>;
 struct RnnConfig : Small<configs::KimiK3TinyDSpark> {
   static constexpr MarkovHeadType markov_head_type = MarkovHeadType::rnn;
 };
 using SmallDSpark = DSparkDraft<RnnConfig>;
+
+/// Causal blocks and a window that the last slot's context does not fill.
+template <class Base>
+struct Narrow : Base {
+  static constexpr bool block_causal = true;
+  static constexpr std::optional<index_t> sliding_window = 3;
+};
 
 /// A packed matrix with its width known again.
 template <index_t Width, class T>
@@ -80,8 +89,9 @@ struct Fixture : Blocks {
 };
 
 /// target_hidden and the target's embedding and head, each an input in its first rows -> the loss.
-struct DFlashLaw : laws::Defaults {
-  using Layer = SmallDFlash;
+template <class Draft>
+struct DFlashLawOf : laws::Defaults {
+  using Layer = Draft;
   static constexpr std::array inputs{Input{Layer::target_width}};
   static constexpr index_t output = 1, vocabulary = Layer::vocabulary;
   static constexpr bool scalar = true;
@@ -101,23 +111,25 @@ struct DFlashLaw : laws::Defaults {
     }
   };
   template <class T>
-  static void forward(const laws::Call<DFlashLaw, T>& c) {
+  static void forward(const laws::Call<DFlashLawOf, T>& c) {
     std::fill_n(c.y.data(), c.y.size(), T(0.0f));
     const auto sums = c.fixture.objective->evaluate_only(c.device, c.w, c.fixture.target(),
                                                          c.fixture.template batch<T, Layer::target_width>(c));
     c.y(0, 0) = T(static_cast<accumulate_t<T>>(sums.mean_loss()));
   }
   template <class T>
-  static void backward(const laws::Call<DFlashLaw, T>& c, const laws::Back<DFlashLaw, T>& b) {
+  static void backward(const laws::Call<DFlashLawOf, T>& c, const laws::Back<DFlashLawOf, T>& b) {
     c.fixture.objective->forward_backward(c.device, c.w, b.d_w, c.fixture.target(),
                                           c.fixture.template batch<T, Layer::target_width>(c), std::nullopt, b.d_x[0]);
   }
 };
+using DFlashLaw = DFlashLawOf<SmallDFlash>;
 
 /// target_hidden and the target's last hidden state -> cross-entropy and distance. The confidence head's loss holds the
 /// acceptance constant, so that its gradient is no slope: the reference cases have it.
-struct DSparkLaw : laws::Defaults {
-  using Layer = SmallDSpark;
+template <class Draft>
+struct DSparkLawOf : laws::Defaults {
+  using Layer = Draft;
   static constexpr std::array inputs{Input{Layer::target_width}, Input{Layer::hidden, Gradient::none}};
   static constexpr index_t output = 1, vocabulary = Layer::vocabulary;
   static constexpr bool scalar = true;
@@ -128,20 +140,21 @@ struct DSparkLaw : laws::Defaults {
         : ::Fixture<DSparkObjective<Layer, T>>(shape, DSparkOptions{.gamma = 4.0, .confidence = 0}) {}
   };
   template <class T>
-  static typename DSparkObjective<Layer, T>::Batch batch(const laws::Call<DSparkLaw, T>& c) {
+  static typename DSparkObjective<Layer, T>::Batch batch(const laws::Call<DSparkLawOf, T>& c) {
     return {c.fixture.template batch<T, Layer::target_width>(c), rows_of<Layer::hidden>(c.x[1])};
   }
   template <class T>
-  static void forward(const laws::Call<DSparkLaw, T>& c) {
+  static void forward(const laws::Call<DSparkLawOf, T>& c) {
     std::fill_n(c.y.data(), c.y.size(), T(0.0f));
     const auto sums = c.fixture.objective->evaluate_only(c.device, c.w, batch(c));
     c.y(0, 0) = T(static_cast<accumulate_t<T>>(sums.mean_loss()));
   }
   template <class T>
-  static void backward(const laws::Call<DSparkLaw, T>& c, const laws::Back<DSparkLaw, T>& b) {
+  static void backward(const laws::Call<DSparkLawOf, T>& c, const laws::Back<DSparkLawOf, T>& b) {
     c.fixture.objective->forward_backward(c.device, c.w, b.d_w, batch(c), std::nullopt, b.d_x[0]);
   }
 };
+using DSparkLaw = DSparkLawOf<SmallDSpark>;
 
 /// An objective's operands that a test may change before it runs.
 template <class Law>
@@ -199,6 +212,17 @@ void remembers_nothing() {
 TEST_CASE("laws: the DFlash objective") { laws::check<DFlashLaw>({{1, 3}, {4, 7}, {1, 12}}); }
 
 TEST_CASE("laws: the DSpark objective") { laws::check<DSparkLaw>({{1, 3}, {4, 7}, {1, 12}}); }
+
+TEST_CASE("laws: both objectives with causal blocks and a window") {
+  const auto check = []<class Law>(Law) {
+    for (const laws::Shape shape : {laws::Shape{1, 3}, laws::Shape{4, 7}}) {
+      laws::hold("gradients are slopes", shape, laws::gradients_are_slopes<Law, Cpu>(shape));
+      laws::check_bits<Law, double, Cpu>(shape);
+    }
+  };
+  check(DFlashLawOf<DFlashDraft<Narrow<Small<configs::KimiK3TinyDFlash>>>>{});
+  check(DSparkLawOf<DSparkDraft<Narrow<RnnConfig>>>{});
+}
 
 TEST_CASE("block objectives: nothing supervised gives loss 0 and gradients 0, not NaN") {
   nothing_supervised<DFlashLaw>();
