@@ -97,7 +97,9 @@ TEST_CASE("trained block drafts: greedy decoding equals plain decoding on all pr
           check_lossless<Draft>(trained.parameters.weights(), trained.layer_ids,
                                 decode_options(chain_of<Draft>(block_size)), 32, block_size == 5 ? 2 : 1);
       MESSAGE("block size ", block_size, ": ", per_forward, " tokens per forward");
-      CHECK(per_forward > (block_size == 2 ? 1.15 : 1.3));
+      CHECK(per_forward > 1.5);
+      // What six minutes of training must reach with the block it was trained for.
+      if (block_size == Draft::block_size) CHECK(per_forward >= (Draft::kind == DraftKind::dflash ? 1.6 : 2.3));
     }
   });
 }
