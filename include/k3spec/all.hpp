@@ -24,6 +24,7 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>

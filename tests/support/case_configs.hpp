@@ -1,9 +1,10 @@
 #pragma once
 /// \file
 /// The reference cases' sizes as config types: an even set and an odd one.
-/// defines: test::EvenCases, test::OddCases
+/// defines: test::EvenCases, test::OddCases, test::DeepSeekCases, test::DeepSeekEvenCases, test::DeepSeekOddCases,
+/// test::yarn_of_cases, test::parity_tolerance
 
-#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
 
 namespace k3spec::test {
 
@@ -36,6 +37,24 @@ struct OddCases : configs::KimiK3 {
   static constexpr index_t draft_vocab_size = 40;
   static constexpr bool train_embeddings = true;
 };
+
+/// The same sizes for DeepSeek-V3's block: what differs from `Cases` is what the backbone is.
+template <class Cases>
+struct DeepSeekCases : Cases {
+  static constexpr Backbone backbone = Backbone::deepseek_v3;
+  static constexpr bool mla_use_nope = false, mla_use_output_gate = false;
+  static constexpr double rope_theta = 10000;
+  static constexpr std::optional<Yarn> rope_scaling = std::nullopt;
+  static constexpr index_t max_position_embeddings = 64;
+};
+using DeepSeekEvenCases = DeepSeekCases<EvenCases>;
+/// An odd slice cannot be rotated.
+struct DeepSeekOddCases : DeepSeekCases<OddCases> {
+  static constexpr index_t qk_rope_head_dim = 6;
+};
+
+/// The YaRN of the cases that have one.
+inline constexpr Yarn yarn_of_cases{4, 32, 1, 16};
 
 /// The tolerance that a type's parity is held to. bfloat16: of the tensors on the way to any result of these cases at
 /// most 12 are stored (operands too), each off by no more than 2⁻⁹; twice that where terms cancel.

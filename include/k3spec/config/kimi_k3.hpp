@@ -10,7 +10,7 @@
 #include <array>
 #include <optional>
 
-#include <k3spec/core/extents.hpp>
+#include <k3spec/config/conventions.hpp>
 
 namespace k3spec {
 
@@ -61,6 +61,7 @@ struct KimiK3 {
   static constexpr index_t v_head_dim = 128;
   static constexpr bool mla_use_nope = true;
   static constexpr bool mla_use_output_gate = true;
+  static constexpr SoftmaxMscale softmax_mscale = SoftmaxMscale::none;
 
   // Kimi delta attention (linear_attn_config).
   static constexpr index_t kda_num_heads = 96;
