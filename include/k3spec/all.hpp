@@ -26,6 +26,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 

@@ -16,6 +16,8 @@ namespace k3spec {
 
 /// The attention block a draft is built from.
 enum class Backbone { kimi_k3, deepseek_v3 };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<Backbone>{"kimi_k3", "deepseek_v3"};
 
 namespace configs {
 
