@@ -91,6 +91,7 @@
 // losses: row formulas that compare a draft with its teacher
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
+#include <k3spec/losses/lk_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
 // drafts: the models that draft, their vocabulary and files
@@ -170,4 +171,6 @@
 #include <k3spec/train/text.hpp>
 #include <k3spec/train/train_settings.hpp>
 #include <k3spec/train/trainer.hpp>
+#include <k3spec/train/ttt_batch.hpp>
+#include <k3spec/train/ttt_loss.hpp>
 #include <k3spec/train/ttt_objective.hpp>

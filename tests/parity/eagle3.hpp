@@ -48,9 +48,18 @@ struct Eagle3Case {
             Vector<const index_t>(selected.data(), Draft::draft_vocabulary)};
   }
 
+  TttLoss loss() const {
+    const io::json c = ref.config();
+    TttLoss loss;
+    if (c.contains("lk") && !c["lk"].is_null()) loss.lk = c["lk"] == "alpha" ? LkLoss::alpha : LkLoss::lambda;
+    loss.kl_scale = c.value("lk_kl_scale", loss.kl_scale);
+    loss.kl_decay = c.value("lk_kl_decay", loss.kl_decay);
+    return loss;
+  }
+
   void run() {
     const index_t steps = ref.config()["ttt_steps"];
-    TttObjective<Draft, T> objective(rows, steps);
+    TttObjective<Draft, T> objective(rows, steps, loss());
     auto d_w = gradients.weights();
     const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, batch(), teacher(),
                                                    Matrix<S>(d_aux.data(), rows, Draft::aux_width));

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <k3spec/core/format.hpp>
+
 using namespace k3spec;
 
 namespace {
@@ -25,6 +27,21 @@ TEST_CASE("metrics of batches merge by addition, not by averaging") {
   CHECK(all.simulated_accept_length() == doctest::Approx(1 + 9.0 / 14 + 1.0 / 3));
   all.clear();
   CHECK(all == TttMetrics(2));
+}
+
+TEST_CASE("what a log gets: how many predictions were supervised, and acceptance rates where the loss makes them") {
+  const auto names = [](const TttMetrics& m) {
+    std::string all;
+    m.visit([&](const std::string& name, double value) { all += fmt::format("{} {} ", name, value); });
+    return all;
+  };
+  TttMetrics plain = two_steps({3.0, 2, 1, 1, 4}, {1.0, 1, 1, 1, 3}), lk(2, true);
+  CHECK(names(plain) == "supervised 3 acceptance_0 0.25 acceptance_1 0.3333333333333333 ");
+  lk[0] = {3.0, 2, 1, 1, 4, 1.5};
+  lk[1] = {1.0, 1, 1, 1, 2, 0.5};
+  lk += lk;
+  CHECK(names(lk) == "supervised 6 acceptance_0 0.25 acceptance_1 0.5 alpha_0 0.75 alpha_1 0.5 ");
+  CHECK(names(TttMetrics(1, true)) == "supervised 0 acceptance_0 0 alpha_0 0 ");
 }
 
 TEST_CASE("metrics of nothing are zeros, and one token per forward") {

@@ -53,7 +53,7 @@ class Eagle3Method {
 
   /// A result's sums, or those of nothing.
   Metrics metrics(const Result& result = {}) const {
-    Metrics sums(objective_.steps());
+    Metrics sums(objective_.steps(), objective_.loss().lk != LkLoss::none);
     for (index_t k = 0; k < sums.ttt_steps(); ++k) {
       const auto n = static_cast<std::size_t>(k);
       sums[k].supervised = result.step_supervised[n];
@@ -61,6 +61,7 @@ class Eagle3Method {
       sums[k].correct = result.step_correct[n];
       sums[k].prefix_hits = result.step_prefix_hits[n];
       sums[k].chains = result.step_valid[n];
+      sums[k].alpha = result.step_alphas[n] * static_cast<double>(result.step_supervised[n]);
     }
     return sums;
   }

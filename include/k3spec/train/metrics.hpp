@@ -38,6 +38,7 @@ struct TttStepSums {
   std::int64_t correct = 0;      ///< of these, where the draft's argmax is the target's
   std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step
   std::int64_t chains = 0;       ///< chains that are in the loss mask so far, sayable or not
+  double alpha = 0;              ///< acceptance rates Σ_v min(p_v, q_v) of the supervised positions; with an LK loss
 
   TttStepSums& operator+=(const TttStepSums& other) {
     loss += other.loss;
@@ -45,6 +46,7 @@ struct TttStepSums {
     correct += other.correct;
     prefix_hits += other.prefix_hits;
     chains += other.chains;
+    alpha += other.alpha;
     return *this;
   }
   bool operator==(const TttStepSums&) const = default;
@@ -53,7 +55,9 @@ struct TttStepSums {
 /// Sums of all TTT steps.
 class TttMetrics {
  public:
-  explicit TttMetrics(index_t ttt_steps) : steps_(static_cast<std::size_t>(ttt_steps)) {}
+  /// \param has_alphas  whether the loss is one that makes acceptance rates
+  explicit TttMetrics(index_t ttt_steps, bool has_alphas = false)
+      : steps_(static_cast<std::size_t>(ttt_steps)), has_alphas_(has_alphas) {}
 
   index_t ttt_steps() const { return static_cast<index_t>(steps_.size()); }
   TttStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
@@ -74,6 +78,15 @@ class TttMetrics {
   Ratio step_accuracy(index_t step) const { return ratio((*this)[step].correct, (*this)[step].supervised); }
   /// How often the first step+1 drafted tokens are all the target's.
   Ratio step_acceptance(index_t step) const { return ratio((*this)[step].prefix_hits, (*this)[step].chains); }
+
+  /// Mean acceptance rate of the supervised positions, where a token is drawn from the draft.
+  Ratio step_alpha(index_t step) const { return {(*this)[step].alpha, static_cast<double>((*this)[step].supervised)}; }
+  /// Supervised predictions of all steps.
+  std::int64_t supervised() const {
+    std::int64_t all = 0;
+    for (const TttStepSums& step : steps_) all += step.supervised;
+    return all;
+  }
 
   /// Σ 0.8ᵏ Lₖ / Σ 0.8ᵏ
   double loss() const {
@@ -100,10 +113,12 @@ class TttMetrics {
     return length;
   }
 
-  /// Calls v(name, value) for each step's acceptance.
+  /// Calls v(name, value) for the number of supervised predictions, each step's acceptance and, if there is one, alpha.
   template <class V>
   void visit(V&& v) const {
+    v("supervised", static_cast<double>(supervised()));
     for (index_t k = 0; k < ttt_steps(); ++k) v("acceptance_" + std::to_string(k), step_acceptance(k).value());
+    for (index_t k = 0; has_alphas_ && k < ttt_steps(); ++k) v("alpha_" + std::to_string(k), step_alpha(k).value());
   }
 
   bool operator==(const TttMetrics&) const = default;
@@ -112,6 +127,7 @@ class TttMetrics {
   static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
 
   std::vector<TttStepSums> steps_;
+  bool has_alphas_;
 };
 
 }  // namespace k3spec

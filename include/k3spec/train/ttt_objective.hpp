@@ -1,59 +1,26 @@
 #pragma once
 /// \file
-/// The EAGLE-3 training objective: the draft unrolled over K test-time-training steps, soft cross-entropy against the
-/// target's distribution over the draft vocabulary, mean over supervised positions, steps weighted 0.8^k.
+/// The EAGLE-3 training objective: the draft unrolled over K test-time-training steps, at each a loss against the
+/// target's distribution over the draft vocabulary (TttLoss), mean over supervised positions, steps weighted 0.8^k.
 ///
 /// The vocabulary is walked in chunks of teacher rows: row r supervises step k at row r - k, so the target's
-/// probabilities of a chunk are made once and serve all K steps; no logits of a whole batch ever exist.
-/// defines: TttBatch, TttResult, TttObjective
+/// probabilities of a chunk are made once and serve all K steps; no logits of a whole batch ever exist. LK's lambda
+/// weighs its gradients by the whole batch's mean acceptance: its gradients take a second walk over the vocabulary.
+/// defines: TttObjective
 
 #include <array>
 #include <cstdint>
 #include <span>
 
 #include <k3spec/drafts/eagle3_draft.hpp>
-#include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/train/block_rows.hpp>
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/teacher.hpp>
+#include <k3spec/train/ttt_batch.hpp>
+#include <k3spec/train/ttt_loss.hpp>
 
 namespace k3spec {
-
-/// R = sequences · length rows. Everything but aux and attention_mask is shifted left by one already (SPEC: target
-/// batch): row t holds the token, mask and teacher of position t + 1.
-template <class T, index_t AuxWidth>
-struct TttBatch {
-  index_t length;
-  Vector<const index_t> input_ids;
-  Vector<const std::uint8_t> attention_mask, loss_mask;  // 0 or 1
-  Rows<const T, AuxWidth> aux;
-  /// The target's argmax over its full vocabulary.
-  Vector<const index_t> teacher_top;
-  /// [V] 1 where the draft can say the token.
-  Vector<const std::uint8_t> t2d;
-};
-
-/// Of one batch. Losses are means over the supervised positions, all else are counts.
-struct TttResult {
-  static constexpr std::size_t max_steps = 16;
-  double loss = 0;
-  std::array<double, max_steps> step_losses{};
-  /// Supervised predictions, and those of them that are the teacher's choice: per step, and over all steps.
-  std::array<index_t, max_steps> step_supervised{}, step_correct{};
-  index_t valid = 0, correct = 0;
-  /// Chains of k + 1 right tokens, and chains that could have been.
-  std::array<index_t, max_steps> step_prefix_hits{}, step_valid{};
-
-  /// 1 + Σ_k P(the first k + 1 drafted tokens are all right)
-  double simulated_accept_length(index_t steps) const {
-    double length = 1;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
-      length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_valid[k]));
-    }
-    return length;
-  }
-};
 
 template <class Draft, Element T>
 class TttObjective {
@@ -64,8 +31,11 @@ class TttObjective {
   /// Rows of logits that exist at a time.
   static constexpr index_t chunk = chunk_rows(vocabulary);
 
-  /// \param rows  sequences · length of the largest batch
-  TttObjective(index_t rows, index_t steps) : rows_(rows), steps_(steps), arena_(bytes(rows, steps)) {
+  /// \param rows  sequences · length of a batch
+  /// \throws Error on steps or loss options out of range
+  TttObjective(index_t rows, index_t steps, const TttLoss& loss = {})
+      : rows_(rows), steps_(steps), loss_(loss), arena_(bytes(rows, steps)) {
+    loss_.check();
     plan(arena_, rows, steps, &acts_, &buffers_);
   }
 
@@ -97,6 +67,7 @@ class TttObjective {
   /// The state that step k's head reads, after either call: rows of [R, H].
   const Rows<T, Draft::hidden>& out(index_t k) const { return acts_.step(k).out; }
   index_t steps() const { return steps_; }
+  const TttLoss& loss() const { return loss_; }
   /// The most bytes that were in use at a time; bytes(rows, steps) once forward_backward has run.
   std::size_t peak_bytes() const { return arena_.peak(); }
 
@@ -106,7 +77,7 @@ class TttObjective {
 
   struct Buffers {
     std::array<Rows<S, Draft::hidden>, Draft::max_steps> d_out;
-    std::array<Vector<S>, Draft::max_steps> losses;            // per row
+    std::array<Vector<S>, Draft::max_steps> losses, alphas;    // per row; 0 where nothing is supervised
     std::array<Vector<std::uint8_t>, Draft::max_steps> right;  // argmax agrees and supervised
     Vector<std::uint8_t> supervised;                           // loss mask and teacher's choice in the draft vocabulary
   };
@@ -131,7 +102,8 @@ class TttObjective {
   static constexpr void plan(A& a, index_t rows, index_t steps, Activations* acts, Buffers* b) {
     *acts = Activations::allocate(a, rows, steps);
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
-      take_rows(a, rows, b->d_out[k]), take_rows(a, rows, b->losses[k]), take_rows(a, rows, b->right[k]);
+      take_rows(a, rows, b->d_out[k]), take_rows(a, rows, b->losses[k]), take_rows(a, rows, b->alphas[k]);
+      take_rows(a, rows, b->right[k]);
     }
     take_rows(a, rows, b->supervised);
   }
@@ -140,65 +112,69 @@ class TttObjective {
     return plan_bytes([&](ArenaPlan& a) {
       const index_t n = std::min(rows, chunk);
       Chunk::allocate(a, n);
-      a.borrow(
-          std::max(Draft::template head_scratch_bytes<T>(n), differentiate_scratch<decltype(loss_formula()), S>(n)));
+      a.borrow(std::max(Draft::template head_scratch_bytes<T>(n), TttLoss::scratch_bytes<S>(n)));
     });
   }
-
-  static constexpr auto loss_formula() { return soft_cross_entropy_formula(); }
 
   template <class Teacher>
   TttResult run(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
                 const Batch& batch, const Teacher& teacher, const Matrix<S>& d_aux) {
-    check(batch);
+    check_ttt_batch(batch, rows_, Draft::vocabulary);
     const CausalVisibility visible{batch.attention_mask.data(), batch.length};
     Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, acts_);
-    const TttResult counts = supervise(batch);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
-      evaluate(cpu, expr::as_expression(0.0), buffers_.d_out[k]);
-      std::fill_n(buffers_.right[k].data(), rows_, std::uint8_t{0});
-      std::fill_n(buffers_.losses[k].data(), rows_, S(0));
-    }
-    for (index_t r = 0; r < rows_; r += chunk) {
-      teach(cpu, w, d_w, batch, teacher, r, std::min(chunk, rows_ - r), counts);
-    }
+    TttResult result = supervise(batch);
+    clear(cpu);
+    if (d_w != nullptr && loss_.lk == LkLoss::lambda) walk(cpu, w, nullptr, batch, teacher, result);
+    walk(cpu, w, d_w, batch, teacher, result);
     if (d_w != nullptr) {
       Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, acts_,
                                   std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux, arena_);
     }
-    return gather(batch, counts);
+    gather(batch, result);
+    return result;
   }
 
-  void check(const Batch& batch) const {
-    const auto want = [&](const char* what, index_t n) {
-      if (n != rows_) throw Error(std::string("batch: ") + what, std::to_string(n), std::to_string(rows_) + " rows");
-    };
-    want("input_ids", batch.input_ids.extent(0)), want("attention_mask", batch.attention_mask.extent(0));
-    want("loss_mask", batch.loss_mask.extent(0)), want("aux", batch.aux.extent(0));
-    want("teacher_top", batch.teacher_top.extent(0));
-    if (batch.t2d.extent(0) != Draft::vocabulary) {
-      throw Error("batch: t2d", std::to_string(batch.t2d.extent(0)), std::to_string(Draft::vocabulary) + " tokens");
+  void clear(const Cpu& cpu) {
+    for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
+      evaluate(cpu, expr::as_expression(0.0), buffers_.d_out[k]);
+      std::fill_n(buffers_.right[k].data(), rows_, std::uint8_t{0});
+      std::fill_n(buffers_.losses[k].data(), rows_, S(0));
+      std::fill_n(buffers_.alphas[k].data(), rows_, S(0));
     }
-    for (index_t r = 0; r < rows_; ++r) {
-      const index_t top = batch.teacher_top(r);
-      if (top >= 0 && top < Draft::vocabulary) continue;
-      throw Error("batch: teacher_top at row " + std::to_string(r), std::to_string(top),
-                  "0 to " + std::to_string(Draft::vocabulary - 1));
-    }
-    if (batch.length > 0 && rows_ % batch.length == 0) return;
-    throw Error("batch: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows_));
   }
 
   /// Marks the supervised rows and counts, per step, how many predictions they supervise.
   TttResult supervise(const Batch& batch) {
-    TttResult counts;
+    TttResult result;
     for (index_t r = 0; r < rows_; ++r) {
       buffers_.supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
-      for (index_t k = 0; k < steps_ && k <= r % batch.length; ++k) {
-        counts.step_supervised[static_cast<std::size_t>(k)] += buffers_.supervised(r);
+    }
+    for (index_t r = 0; r < rows_; ++r) {
+      const index_t steps = std::min(steps_, predicted_steps(batch, r));
+      for (index_t k = 0; k < steps; ++k) {
+        result.step_supervised[static_cast<std::size_t>(k)] += buffers_.supervised(r + k);
       }
     }
-    return counts;
+    return result;
+  }
+
+  /// Losses of all rows and steps, their mean acceptance, and d_out unless d_w is null.
+  template <class Teacher>
+  void walk(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
+            const Batch& batch, const Teacher& teacher, TttResult& result) {
+    for (index_t r = 0; r < rows_; r += chunk) {
+      teach(cpu, w, d_w, batch, teacher, r, std::min(chunk, rows_ - r), result);
+    }
+    for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
+      result.step_alphas[k] = mean(buffers_.alphas[k], result.step_supervised[k]);
+    }
+  }
+
+  /// Rows in ascending order; 0 of nothing.
+  static double mean(Vector<const S> values, index_t count) {
+    double sum = 0;
+    for (index_t r = 0; r < values.extent(0); ++r) sum += static_cast<double>(values(r));
+    return sum / static_cast<double>(std::max<index_t>(1, count));
   }
 
   double step_weight(index_t k) const {
@@ -213,7 +189,7 @@ class TttObjective {
   /// Teacher rows [first, first + n): losses and d_out of every prediction they supervise.
   template <class Teacher>
   void teach(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-             const Batch& batch, const Teacher& teacher, index_t first, index_t n, const TttResult& counts) {
+             const Batch& batch, const Teacher& teacher, index_t first, index_t n, const TttResult& result) {
     Scope scope(arena_);
     const Chunk c = Chunk::allocate(arena_, n);
     teacher.selected_logits(cpu, first, c.p.matrix());
@@ -221,14 +197,14 @@ class TttObjective {
     argmax(cpu, c.p, c.top_p);
     for (index_t k = 0; k < steps_; ++k) {
       const index_t skip = std::max<index_t>(0, k - first);
-      if (skip < n) predict(cpu, w, d_w, batch, c, k, first + skip, skip, n - skip, counts);
+      if (skip < n) predict(cpu, w, d_w, batch, c, k, first + skip, skip, n - skip, result);
     }
   }
 
   /// Step k's predictions at rows [teacher_row - k, … + n), supervised by chunk rows [offset, offset + n).
   void predict(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
                const Batch& batch, const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n,
-               const TttResult& counts) {
+               const TttResult& result) {
     const auto step = static_cast<std::size_t>(k);
     const index_t row = teacher_row - k;
     const auto out = acts_.step(k).out.rows(row, n);
@@ -239,46 +215,42 @@ class TttObjective {
     Draft::compute_logits(cpu, w, x, logits);
     argmax(cpu, logits, c.top_q.rows(0, n));
     const auto losses = Vector<S>(buffers_.losses[step].data() + row, n);
-    evaluate_rows(cpu, loss_formula(), losses, logits, p);
-    const double weight = step_weight(k) / static_cast<double>(std::max<index_t>(1, counts.step_supervised[step]));
+    const auto alphas = Vector<S>(buffers_.alphas[step].data() + row, n);
+    loss_.row_losses(cpu, logits, p, losses, alphas);
+    const double weight = step_weight(k) / static_cast<double>(std::max<index_t>(1, result.step_supervised[step]));
     for (index_t i = 0; i < n; ++i) {
-      // A row of the sequence before: no prediction, and its d_out stays 0.
-      const bool counted = (teacher_row + i) % batch.length >= k && buffers_.supervised(teacher_row + i) != 0;
-      c.d_loss(i) = counted ? static_cast<S>(weight) : S(0);
-      if (!counted) losses(i) = S(0);
+      // Else no prediction, or one of another document: its d_out stays 0.
+      const bool counted = k < predicted_steps(batch, row + i) && buffers_.supervised(teacher_row + i) != 0;
+      c.d_loss(i) = counted ? loss_.row_adjoint(weight, alphas(i)) : S(0);
+      if (!counted) losses(i) = S(0), alphas(i) = S(0);
       buffers_.right[step](row + i) = counted && c.top_q(i) == c.top_p(offset + i) ? 1 : 0;
     }
     if (d_w == nullptr) return;
-    differentiate_rows(cpu, loss_formula(), Vector<const S>(c.d_loss.data(), n), gradients(overwrite(d_logits), none),
-                       arena_, logits, p);
+    loss_.row_gradients(cpu, logits, p, result.step_alphas[step], Vector<const S>(c.d_loss.data(), n), d_logits,
+                        arena_);
     Draft::template head_backward<T>(cpu, w, *d_w, out, x, d_logits, buffers_.d_out[step].rows(row, n), arena_);
   }
 
   /// Adds up losses and counters, rows and steps in ascending order.
-  TttResult gather(const Batch& batch, const TttResult& counts) const {
-    TttResult result;
+  void gather(const Batch& batch, TttResult& result) const {
     for (index_t k = 0; k < steps_; ++k) {
       const auto step = static_cast<std::size_t>(k);
-      double sum = 0;
-      for (index_t r = 0; r < rows_; ++r) {
-        sum += static_cast<double>(buffers_.losses[step](r));
-        result.step_correct[step] += buffers_.right[step](r);
-      }
-      result.step_supervised[step] = counts.step_supervised[step];
+      const index_t supervised = result.step_supervised[step];
+      for (index_t r = 0; r < rows_; ++r) result.step_correct[step] += buffers_.right[step](r);
       result.correct += result.step_correct[step];
-      result.valid += result.step_supervised[step];
-      result.step_losses[step] = sum / static_cast<double>(std::max<index_t>(1, counts.step_supervised[step]));
+      result.valid += supervised;
+      result.step_losses[step] =
+          loss_.of_step(mean(buffers_.losses[step], supervised), result.step_alphas[step], supervised);
       result.loss += step_weight(k) * result.step_losses[step];
     }
     for (index_t r = 0; r < rows_; ++r) count_chains(batch, r, result);
-    return result;
   }
 
   /// A chain at row r stays valid while the loss mask allows, whatever the draft vocabulary; it hits while every
   /// prediction so far was right.
   void count_chains(const Batch& batch, index_t r, TttResult& result) const {
     bool valid = true, hit = true;
-    for (index_t k = 0; k < steps_ && r % batch.length + k < batch.length; ++k) {
+    for (index_t k = 0; k < std::min(steps_, predicted_steps(batch, r)); ++k) {
       const auto step = static_cast<std::size_t>(k);
       valid = valid && batch.loss_mask(r + k) != 0;
       hit = hit && buffers_.right[step](r) != 0;
@@ -288,6 +260,7 @@ class TttObjective {
   }
 
   index_t rows_, steps_;
+  TttLoss loss_;
   Arena arena_;
   Activations acts_{};
   Buffers buffers_{};

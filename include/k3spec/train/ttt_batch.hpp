@@ -1,0 +1,95 @@
+#pragma once
+/// \file
+/// What the EAGLE-3 objective reads and gives back.
+/// defines: TttBatch, check_ttt_batch, predicted_steps, TttResult
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <k3spec/core/view.hpp>
+#include <k3spec/train/documents.hpp>
+
+namespace k3spec {
+
+/// R = sequences · length rows. Everything but aux, attention_mask, documents and position_ids is shifted left by one
+/// already (SPEC: target batch): row t holds the token, mask and teacher of position t + 1.
+template <class T, index_t AuxWidth>
+struct TttBatch {
+  index_t length;
+  Vector<const index_t> input_ids;
+  Vector<const std::uint8_t> attention_mask, loss_mask;  // 0 or 1; attention_mask is not looked at when packed
+  Rows<const T, AuxWidth> aux;
+  /// The target's argmax over its full vocabulary.
+  Vector<const index_t> teacher_top;
+  /// [V] 1 where the draft can say the token.
+  Vector<const std::uint8_t> t2d;
+  Documents documents = {};
+  /// [R] rotary phase of step 0; empty: places in the document, else in the row. Without RoPE nothing reads them.
+  Vector<const index_t> position_ids = {};
+};
+
+/// \throws Error naming what does not have `rows` rows, or is out of range
+template <class Batch>
+void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
+  const auto want = [](const char* what, index_t n, index_t wanted, const char* unit) {
+    if (n != wanted) throw Error(std::string("batch: ") + what, std::to_string(n), std::to_string(wanted) + unit);
+  };
+  const auto in_range = [](const char* what, index_t row, index_t n, index_t first, index_t last) {
+    if (n >= first && n <= last) return;
+    throw Error(std::string("batch: ") + what + " at row " + std::to_string(row), std::to_string(n),
+                std::to_string(first) + " to " + std::to_string(last));
+  };
+  if (batch.length <= 0 || rows % batch.length != 0) {
+    throw Error("batch: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows));
+  }
+  const bool packed = batch.documents.packed() || batch.documents.start.extent(0) > 0;
+  want("input_ids", batch.input_ids.extent(0), rows, " rows");
+  want("attention_mask", batch.attention_mask.extent(0), rows, " rows");
+  want("loss_mask", batch.loss_mask.extent(0), rows, " rows"), want("aux", batch.aux.extent(0), rows, " rows");
+  want("teacher_top", batch.teacher_top.extent(0), rows, " rows");
+  want("t2d", batch.t2d.extent(0), vocabulary, " tokens");
+  want("document starts", batch.documents.start.extent(0), packed ? rows : 0, " rows");
+  want("doc_remaining", batch.documents.remaining.extent(0), packed ? rows : 0, " rows");
+  if (batch.position_ids.extent(0) != 0) want("position_ids", batch.position_ids.extent(0), rows, " rows");
+  for (index_t r = 0; r < rows; ++r) {
+    const index_t t = r % batch.length;
+    in_range("teacher_top", r, batch.teacher_top(r), 0, vocabulary - 1);
+    if (!packed) continue;
+    in_range("document start", r, batch.documents.start(r), 0, t);
+    in_range("doc_remaining", r, batch.documents.remaining(r), 0, batch.length - 1 - t);
+  }
+}
+
+/// How many steps can predict something at row r: step k predicts the token that row r + k stands for, which must be
+/// of the same document, else of the same row.
+template <class Batch>
+index_t predicted_steps(const Batch& batch, index_t r) {
+  return batch.documents.packed() ? batch.documents.remaining(r) : batch.length - r % batch.length;
+}
+
+/// Of one batch. Losses are means over the supervised positions, all else are counts.
+struct TttResult {
+  static constexpr std::size_t max_steps = 16;
+  double loss = 0;
+  std::array<double, max_steps> step_losses{};
+  /// Mean acceptance rate Σ_v min(p_v, q_v) of the supervised predictions; 0 unless an LK loss made it.
+  std::array<double, max_steps> step_alphas{};
+  /// Supervised predictions, and those of them that are the teacher's choice: per step, and over all steps.
+  std::array<index_t, max_steps> step_supervised{}, step_correct{};
+  index_t valid = 0, correct = 0;
+  /// Chains of k + 1 right tokens, and chains that could have been.
+  std::array<index_t, max_steps> step_prefix_hits{}, step_valid{};
+
+  /// 1 + Σ_k P(the first k + 1 drafted tokens are all right)
+  double simulated_accept_length(index_t steps) const {
+    double length = 1;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
+      length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_valid[k]));
+    }
+    return length;
+  }
+};
+
+}  // namespace k3spec

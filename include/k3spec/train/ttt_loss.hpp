@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// Which loss the unrolled EAGLE-3 draft has at each step: soft cross-entropy (CE), or one of the LK losses, which are
+/// made of α = Σ_v min(p_v, q_v), the probability that a drafted token is accepted. ᾱ is α's mean over the supervised
+/// predictions of a step.
+///   alpha   -mean log α, where α = 0 counts as nothing
+///   lambda  w · CE + (1 - w)(1 - ᾱ), w = kl_scale · exp(-kl_decay · ᾱ) without gradient
+/// defines: LkLoss, TttLoss
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/core/format.hpp>
+#include <k3spec/losses/lk_loss.hpp>
+
+namespace k3spec {
+
+enum class LkLoss { none, alpha, lambda };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<LkLoss>{"none", "alpha", "lambda"};
+
+struct TttLoss {
+  LkLoss lk = LkLoss::none;
+  double kl_scale = 1, kl_decay = 3;  ///< lambda's
+
+  /// \throws Error naming the option that is out of range
+  void check() const {
+    if (!(kl_scale >= 0 && kl_scale <= 1)) throw Error("lk_kl_scale", fmt::format("{}", kl_scale), "0 to 1");
+    if (kl_decay >= 0 && std::isfinite(kl_decay)) return;
+    throw Error("lk_kl_decay", fmt::format("{}", kl_decay), "a number >= 0");
+  }
+
+  /// w
+  double weight(double mean_alpha) const { return kl_scale * std::exp(-kl_decay * mean_alpha); }
+  /// A step's loss from the means of row_losses' results over `supervised` predictions.
+  double of_step(double mean_loss, double mean_alpha, index_t supervised) const {
+    if (lk != LkLoss::lambda || supervised == 0) return mean_loss;
+    const double w = weight(mean_alpha);
+    return w * mean_loss + (1 - w) * (1 - mean_alpha);
+  }
+
+  /// logits, p [n, vocabulary] -> losses [n], CE or -log α, and, unless lk is none, alphas [n].
+  template <AnyView Q, AnyView P, class S>
+  void row_losses(const Cpu& cpu, const Q& logits, const P& p, Vector<S> losses, Vector<S> alphas) const {
+    if (lk != LkLoss::none) evaluate_rows(cpu, acceptance_rate_formula(), alphas, logits, p);
+    if (lk != LkLoss::alpha) return evaluate_rows(cpu, soft_cross_entropy_formula(), losses, logits, p);
+    for (index_t i = 0; i < losses.extent(0); ++i) {
+      losses(i) = alphas(i) > 0 ? -std::log(std::max(alphas(i), std::numeric_limits<S>::min())) : S(0);
+    }
+  }
+
+  /// d loss / d (row i of what row_gradients differentiates), for a prediction that weighs `weight` in the loss.
+  template <class S>
+  S row_adjoint(double weight, S alpha) const {
+    if (lk != LkLoss::alpha) return static_cast<S>(weight);
+    return alpha < std::numeric_limits<S>::min() ? S(0) : static_cast<S>(-weight / static_cast<double>(alpha));
+  }
+
+  /// d_logits from d_rows [n] of row_adjoint. \param mean_alpha  of the step, which lambda alone reads
+  template <AnyView Q, AnyView P, class S, AnyView D>
+  void row_gradients(const Cpu& cpu, const Q& logits, const P& p, double mean_alpha, Vector<const S> d_rows,
+                     const D& d_logits, Arena& scratch) const {
+    const auto through = [&](const auto& formula) {
+      differentiate_rows(cpu, formula, d_rows, gradients(overwrite(d_logits), none), scratch, logits, p);
+    };
+    if (lk == LkLoss::none) through(soft_cross_entropy_formula());
+    if (lk == LkLoss::alpha) through(acceptance_rate_formula());
+    if (lk == LkLoss::lambda) through(lk_lambda_formula(weight(mean_alpha)));
+  }
+
+  /// Bytes of row_gradients' scratch.
+  template <class S>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    return std::max({differentiate_scratch<decltype(soft_cross_entropy_formula()), S>(rows),
+                     differentiate_scratch<decltype(acceptance_rate_formula()), S>(rows),
+                     differentiate_scratch<decltype(lk_lambda_formula(0)), S>(rows)});
+  }
+};
+
+}  // namespace k3spec
