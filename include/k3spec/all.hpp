@@ -72,6 +72,7 @@
 #include <k3spec/ops/kda.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/rope.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>

@@ -61,10 +61,11 @@ struct UnrollLaw : laws::Defaults {
     return std::max(Layer::template scratch_bytes<T>(shape.rows(), steps),
                     Layer::template head_scratch_bytes<T>(shape.rows()));
   }
+  static RotaryPositions positions(const auto& c) { return {nullptr, c.shape.length}; }
   template <class T>
   static void forward(const laws::Call<UnrollLaw, T>& c) {
     Layer::template forward<T>(c.device, c.w, c.ids, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
-                               CausalVisibility{c.mask.data(), c.shape.length}, c.saved.acts);
+                               CausalVisibility{c.mask.data(), c.shape.length}, positions(c), c.saved.acts);
     for (index_t k = 0; k < steps; ++k) {
       const auto& x = c.saved.x[static_cast<std::size_t>(k)];
       Layer::head_input(c.device, c.w, c.saved.acts.step(k).out, x);
@@ -80,7 +81,7 @@ struct UnrollLaw : laws::Defaults {
                                        c.saved.d_out[n], b.scratch);
     }
     Layer::template backward<T>(c.device, c.w, b.d_w, c.shape.length, rows_of<Layer::aux_width>(c.x[0]),
-                                CausalVisibility{c.mask.data(), c.shape.length}, c.saved.acts,
+                                CausalVisibility{c.mask.data(), c.shape.length}, positions(c), c.saved.acts,
                                 std::span<const Rows<accumulate_t<T>, Layer::hidden>>(c.saved.d_out), b.d_x[0],
                                 b.scratch);
   }

@@ -70,7 +70,7 @@ class Eagle3Session {
     Step s = first_.rows(0, n);
     s.attention.kv = kv_.rows(length_, n);
     std::copy(ids.begin(), ids.end(), s.ids.data());
-    Draft::template before_attention<T>(cpu, weights_, s, acts.fc);
+    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{nullptr, 0, length_});
     evaluate(cpu, expr::arg<0>, k_rope_.rows(length_, n), s.attention.k_rope());
     length_ += n;
     tip_ = s.rows(n - 1, 1);
@@ -89,7 +89,7 @@ class Eagle3Session {
       if (k > 0) {
         s = steps_[static_cast<std::size_t>(k)];
         s.ids(0) = drafted_[static_cast<std::size_t>(k - 1)];
-        Draft::template before_attention<T>(cpu, weights_, s, in);
+        Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{nullptr, 0, length_ - 1, k});
         keys[static_cast<std::size_t>(k)] = s.keys();
       }
       attend(cpu, s, std::span(keys).first(static_cast<std::size_t>(k + 1)));

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// EAGLE-3 draft (arXiv 2503.01840) with the Kimi K3 backbone: one fused MLA layer over [embedding ‖ hidden state],
-/// unrolled over test-time-training (TTT) steps.
+/// EAGLE-3 draft (arXiv 2503.01840) with the attention block of Kimi K3 or DeepSeek-V3: one fused MLA layer over
+/// [embedding ‖ hidden state], unrolled over test-time-training (TTT) steps.
 /// defines: Eagle3Draft
 
 #include <array>
@@ -17,7 +17,6 @@ namespace k3spec {
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 template <class Config>
 struct Eagle3Draft {
-  static_assert(Config::backbone == Backbone::kimi_k3, "Eagle3Draft: this backbone is not implemented");
   static_assert(Config::draft_vocab_size <= Config::vocab_size,
                 "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
   static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
@@ -40,7 +39,9 @@ struct Eagle3Draft {
   using AuxNorm = KimiRMSNorm<aux_size>;
   using Norm = KimiRMSNorm<hidden>;
   using Attention = MLA<AttentionConfig>;
-  using Mlp = SiTUMLP<hidden, Config::intermediate_size, Config>;
+  using Mlp =
+      std::conditional_t<Config::backbone == Backbone::kimi_k3, SiTUMLP<hidden, Config::intermediate_size, Config>,
+                         SwiGLUMLP<hidden, Config::intermediate_size>>;
   using Head = Linear<hidden, draft_vocabulary>;
   using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim>;
 
@@ -163,19 +164,23 @@ struct Eagle3Draft {
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
   template <class T, class Visible, class W>
   static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
-                           const AttentionSpan& span, std::span<const TttKeys<const T>> steps, const Visible& visible) {
-    before_attention(cpu, w, s, hidden_in);
+                           const AttentionSpan& span, std::span<const TttKeys<const T>> steps, const Visible& visible,
+                           const RotaryPositions& positions) {
+    before_attention(cpu, w, s, hidden_in, positions);
     Ttt::template forward<T>(cpu, span, s.attention.q.matrix(), steps, visible, s.attention.o.matrix(), s.lse.matrix());
     after_attention(cpu, w, s, hidden_in);
   }
 
-  /// Embeds, norms and projects: everything of a step up to its queries, keys and values.
+  /// Embeds, norms, projects and rotates: everything of a step up to its queries, keys and values. `positions` are
+  /// those of its rows, the step's own shift among them.
   template <class T, class W>
-  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
+  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
+                               const RotaryPositions& positions) {
     embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
     Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
     Norm::forward(cpu, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
     Attention::project(cpu, w.self_attn, s.fused, s.attention);
+    Attention::rotate(cpu, positions, s.attention);
   }
 
   /// From the attention's result s.attention.o to s.out.
@@ -190,10 +195,11 @@ struct Eagle3Draft {
   }
 
   /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
-  /// ids [R]; sequences of `length` tokens each.
+  /// ids [R]; sequences of `length` tokens each. `positions` are those of step 0; step k's are k further.
   template <class T, class Visible, class W>
   static void forward(const Cpu& cpu, const W& w, Vector<const index_t> ids, index_t length,
-                      const Rows<const T, aux_width>& aux, const Visible& visible, const Activations<T>& acts) {
+                      const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
+                      const Activations<T>& acts) {
     const AttentionSpan span{ids.extent(0) / length, length, length};
     project_hidden_states(cpu, w, aux, acts);
     std::array<TttKeys<const T>, max_steps> keys;
@@ -202,7 +208,7 @@ struct Eagle3Draft {
       shift_left(ids, length, k, s.ids);
       keys[static_cast<std::size_t>(k)] = s.keys();
       step_forward<T>(cpu, w, s, acts.hidden_in(k), span, std::span(keys).first(static_cast<std::size_t>(k + 1)),
-                      visible);
+                      visible, positions.shifted(k));
     }
   }
 
@@ -292,9 +298,9 @@ struct Eagle3Draft {
   /// next step sends back). Parameter gradients accumulate. d_aux [R, A] is overwritten unless it is empty.
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
-                       const Rows<const T, aux_width>& aux, const Visible& visible, const Activations<T>& acts,
-                       std::span<const Rows<accumulate_t<T>, hidden>> d_outs, const Matrix<accumulate_t<T>>& d_aux,
-                       Arena& scratch) {
+                       const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
+                       const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
+                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
     using S = accumulate_t<T>;
     Scope scope(scratch);
     const index_t rows = acts.fc.extent(0);
@@ -315,6 +321,7 @@ struct Eagle3Draft {
       Ttt::template backward<T>(cpu, span, s.attention.q.matrix(), std::span(keys).first(n + 1), visible,
                                 s.attention.o.matrix(), s.lse.matrix(), g.attention.d_o.matrix(),
                                 g.attention.d_q.matrix(), std::span(d_keys).first(n + 1), scratch);
+      Attention::rotate_back(cpu, positions.shifted(k), g.attention.d_q, g.d_k_rope[n]);
       Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
                                   g.d_k_rope[n], g.d_fused, scratch);
       inputs_backward(cpu, w, d_w, acts, k, g, scratch);

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), without the attention itself: the projections before it
-/// and the gate and projection after it. What lies between differs by draft and is an op of its own.
+/// (and the rotation of their rope slices, where the backbone has one) and the gate and projection after it. What lies
+/// between differs by draft and is an op of its own.
 /// defines: MLA
 
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/rope.hpp>
 
 namespace k3spec {
 
@@ -39,13 +41,21 @@ struct MLA {
   static constexpr bool has_q_lora = Config::q_lora_rank.has_value();
   static constexpr index_t q_lora = Config::q_lora_rank.value_or(1);
   static constexpr bool has_gate = Config::mla_use_output_gate;
+  /// Whether positions are told by rotating the rope slice; else nothing depends on them.
+  static constexpr bool has_rope = !Config::mla_use_nope;
 
   static_assert(Config::num_key_value_heads == heads,
                 "MLA: num_key_value_heads must equal num_attention_heads; latent attention has no grouped heads");
   static_assert(heads > 0 && nope > 0 && rope > 0 && v_dim > 0 && kv_lora > 0 && q_lora > 0,
                 "MLA: head counts and head and latent dims must be positive");
-  static_assert(Config::mla_use_nope,
+  static_assert(Config::backbone != Backbone::kimi_k3 || !has_rope,
                 "MLA: mla_use_nope = false is not K3: its attention never rotates the rope slice");
+  static_assert(Config::backbone != Backbone::deepseek_v3 || has_rope,
+                "MLA: mla_use_nope = true is not DeepSeek-V3: its attention rotates the rope slice");
+  static_assert(Config::backbone != Backbone::deepseek_v3 || !has_gate,
+                "MLA: mla_use_output_gate = true is not DeepSeek-V3: its attention has no output gate");
+  static_assert(!has_rope || rope % 2 == 0,
+                "MLA: qk_rope_head_dim must be even: pairs of columns of the rope slice are rotated");
 
   using QA = std::conditional_t<has_q_lora, Linear<input, q_lora>, Absent>;
   using QNorm = std::conditional_t<has_q_lora, KimiRMSNorm<q_lora>, Absent>;
@@ -56,6 +66,7 @@ struct MLA {
   using KvB = Linear<kv_lora, heads*(nope + v_dim)>;
   using G = std::conditional_t<has_gate, Linear<input, heads * v_dim>, Absent>;
   using O = Linear<heads * v_dim, hidden>;
+  using Rotary = RotaryEmbedding<heads, nope, has_rope ? rope : 2>;
 
   template <class T>
   struct Weights {
@@ -173,6 +184,22 @@ struct MLA {
   template <class W, AnyView L, AnyView KV>
   static void expand_latents(const Cpu& cpu, const W& w, const L& kv_latent, const KV& kv) {
     KvB::forward(cpu, w.kv_b_proj, kv_latent, kv);
+  }
+
+  /// Turns the rope slices of saved.q and of its keys to their positions, in place. Nothing without rope.
+  template <class T>
+  static void rotate(const Cpu& cpu, const RotaryPositions& positions, const Saved<T>& s) {
+    if constexpr (has_rope) {
+      Rotary::forward(cpu, rope_frequencies<Config>(), positions, s.q.matrix(), s.k_rope().matrix());
+    }
+  }
+
+  /// d_q [rows, heads·(nope+rope)] and d_k_rope [rows, rope] of the turned slices -> of those before, in place.
+  template <AnyView DQ, AnyView DKR>
+  static void rotate_back(const Cpu& cpu, const RotaryPositions& positions, const DQ& d_q, const DKR& d_k_rope) {
+    if constexpr (has_rope) {
+      Rotary::backward(cpu, rope_frequencies<Config>(), positions, d_q.matrix(), d_k_rope.matrix());
+    }
   }
 
   /// saved.o [rows, heads·v] and x -> y [rows, hidden], overwritten or added to before the one rounding

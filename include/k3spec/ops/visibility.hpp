@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Which key a query sees, as a function: no mask is ever stored.
-/// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `end(sequence, query)`:
-/// one past the last key that may be visible.
+/// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `begin(sequence, query)`,
+/// the first key that may be visible, and `end(sequence, query)`, one past the last. Neither falls as the query grows.
 /// defines: CausalVisibility
 
 #include <cstdint>
@@ -11,14 +11,21 @@
 
 namespace k3spec {
 
-/// Keys up to the query's own position, and only those that are not padding. Positions count from the sequence's start.
+/// Keys from the start of the query's document up to its own position, and only those that are not padding. Positions
+/// count from the sequence's start.
 struct CausalVisibility {
   /// [sequences · length], 0 for padding; null: no padding.
   const std::uint8_t* attention_mask = nullptr;
   index_t length = 0;
+  /// [sequences · length] the position at which each one's document starts; null: a sequence is one document.
+  const index_t* document_starts = nullptr;
 
   bool operator()(index_t sequence, index_t query, index_t key) const {
-    return key <= query && (attention_mask == nullptr || attention_mask[sequence * length + key] != 0);
+    return key <= query && key >= begin(sequence, query) &&
+           (attention_mask == nullptr || attention_mask[sequence * length + key] != 0);
+  }
+  index_t begin(index_t sequence, index_t query) const {
+    return document_starts == nullptr ? 0 : document_starts[sequence * length + query];
   }
   index_t end(index_t, index_t query) const { return query + 1; }
 };

@@ -121,13 +121,14 @@ class TttObjective {
                 const Batch& batch, const Teacher& teacher, const Matrix<S>& d_aux) {
     check_ttt_batch(batch, rows_, Draft::vocabulary);
     const CausalVisibility visible{batch.attention_mask.data(), batch.length};
-    Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, acts_);
+    const RotaryPositions positions{nullptr, batch.length};
+    Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, positions, acts_);
     TttResult result = supervise(batch);
     clear(cpu);
     if (d_w != nullptr && loss_.lk == LkLoss::lambda) walk(cpu, w, nullptr, batch, teacher, result);
     walk(cpu, w, d_w, batch, teacher, result);
     if (d_w != nullptr) {
-      Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, acts_,
+      Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, positions, acts_,
                                   std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux, arena_);
     }
     gather(batch, result);
