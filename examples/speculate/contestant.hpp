@@ -36,7 +36,7 @@ Contestant make_contestant(const Target& target, const std::filesystem::path& fo
     SpeculativeDecoder<TargetConfig, Session> decoder;
 
     Both(const Target& target, LoadedDraft<Draft, float> loaded, index_t capacity, const DecodeOptions& options, F& f)
-        : draft(std::move(loaded)), decoder(target, draft.layer_ids, f(draft), capacity, options) {}
+        : draft(std::move(loaded)), decoder(target, draft.layer_ids, draft.conventions, f(draft), capacity, options) {}
   };
   const auto both = std::make_shared<Both>(target, load_draft<Draft, float>(folder), capacity, options, source);
   return {std::string(names_of<DraftKind>[static_cast<std::size_t>(Draft::kind)]), both->decoder.chain(),

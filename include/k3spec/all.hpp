@@ -130,6 +130,7 @@
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mapped_file.hpp>
 #include <k3spec/io/mxfp4.hpp>
+#include <k3spec/io/rope_config.hpp>
 #include <k3spec/io/safetensors.hpp>
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/io/safetensors_reader.hpp>

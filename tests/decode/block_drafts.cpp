@@ -27,7 +27,7 @@ const std::vector<std::vector<index_t>>& plain_tokens() {
 template <class Draft>
 double check_lossless(const typename Draft::template Weights<const float>& weights, std::span<const index_t> layers,
                       const DecodeOptions& o, std::size_t prompts = 32, int threads = 1) {
-  TinyDecoder<Draft> decoder(*tiny().target, layers, {weights}, 160, o);
+  TinyDecoder<Draft> decoder(*tiny().target, layers, {}, {weights}, 160, o);
   index_t forwards = 0, tokens = 0;
   for (std::size_t i = 0; i < prompts; ++i) {
     const auto result = decoder.generate(Cpu{threads}, tiny().prompt(i));
@@ -70,7 +70,8 @@ double small_p_of(std::uint64_t seed, double min_confidence, double least_accept
   DecodeOptions o = decode_options(2, 4);
   o.temperature = 1;
   o.min_confidence = min_confidence;
-  SpeculativeDecoder<Small, BlockSession<Draft, float>> decoder(small_target(), small_layers, {random.weights()}, 8, o);
+  SpeculativeDecoder<Small, BlockSession<Draft, float>> decoder(small_target(), small_layers, {}, {random.weights()}, 8,
+                                                                o);
   return small_p(decoder, least_accepted);
 }
 
@@ -108,8 +109,10 @@ TEST_CASE("a draft's own chain is what its block size gives") {
   DecodeOptions o;
   Parameters<DFlashDraft<configs::KimiK3TinyDFlash>, float> flash;
   Parameters<DSparkDraft<configs::KimiK3TinyDSpark>, float> spark;
-  const TinyDecoder<DFlashDraft<configs::KimiK3TinyDFlash>> a(*tiny().target, tiny_layers, {flash.weights()}, 160, o);
-  const TinyDecoder<DSparkDraft<configs::KimiK3TinyDSpark>> b(*tiny().target, tiny_layers, {spark.weights()}, 160, o);
+  const TinyDecoder<DFlashDraft<configs::KimiK3TinyDFlash>> a(*tiny().target, tiny_layers, {}, {flash.weights()}, 160,
+                                                              o);
+  const TinyDecoder<DSparkDraft<configs::KimiK3TinyDSpark>> b(*tiny().target, tiny_layers, {}, {spark.weights()}, 160,
+                                                              o);
   CHECK(a.chain() == 7);
   CHECK(b.chain() == 5);
 }
@@ -144,13 +147,14 @@ TEST_CASE("block drafts: short prompts, prefill chunks, token limits and the end
     Parameters<Draft, float> random;
     random.initialize(6, 0.05);
     check(name, [&](const DecodeOptions& o) {
-      return TinyDecoder<Draft>(*tiny().target, tiny_layers, {random.weights()}, 160, o);
+      return TinyDecoder<Draft>(*tiny().target, tiny_layers, {}, {random.weights()}, 160, o);
     });
   });
   for_each_trained([&](const auto& trained) {
     using Draft = typename DraftOf<std::remove_cvref_t<decltype(trained)>>::type;
     check("trained", [&](const DecodeOptions& o) {
-      return TinyDecoder<Draft>(*tiny().target, trained.layer_ids, {trained.parameters.weights()}, 160, o);
+      return TinyDecoder<Draft>(*tiny().target, trained.layer_ids, trained.conventions, {trained.parameters.weights()},
+                                160, o);
     });
   });
 }
@@ -193,7 +197,7 @@ TEST_CASE("block drafts on k3-tiny at temperature 1: 20,000 drafted tokens have 
                         double least_accepted) {
     using Session = BlockSession<typename decltype(draft)::type, float>;
     Session session(*tiny().target, {weights}, {16, 16, 1, true});
-    const double p = tiny_p(session, Session::taps(layers, Config::num_hidden_layers), least_accepted);
+    const double p = tiny_p(session, Session::taps(layers, Config::num_hidden_layers, {}), least_accepted);
     CHECK_MESSAGE(p > 0.01, name, ": p = ", p);
   };
   Parameters<DFlashDraft<DFlashOf<Config>>, float> flash;
@@ -217,7 +221,7 @@ TEST_CASE("block drafts: a seed's tokens are the same for any threads and chunks
       o.temperature = 0.8;
       o.seed = seed;
       o.prefill_chunk = chunk;
-      TinyDecoder<Draft> decoder(*tiny().target, tiny_layers, {random.weights()}, 160, o);
+      TinyDecoder<Draft> decoder(*tiny().target, tiny_layers, {}, {random.weights()}, 160, o);
       return decoder.generate(Cpu{threads}, tiny().prompt(7)).tokens;
     };
     const auto tokens = decode(3, 1, 64);

@@ -267,9 +267,9 @@ TEST_CASE("a block session refuses what was not planned for") {
   CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 2, {0.5, 0}), "draft: temperature: found 0.5, wanted 0, as planned", Error);
   CHECK(session.draft(Cpu{}, 3, {}).size() == 3);
   CHECK(session.draft(Cpu{}, 0, {}).size() == 0);
-  CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 2>{0, 1}, 4), "target layers: found 2, wanted 3", Error);
-  CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 3>{0, 1, 4}, 4), "target layer id: found 4, wanted -1 to 3",
-                       Error);
+  CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 2>{0, 1}, 4, {}), "target layers: found 2, wanted 3", Error);
+  CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 3>{0, 1, 4}, 4, {}),
+                       "target layer id: found 4, wanted -1 to 3, counted as after_layer_0", Error);
 
   using Unsure = DSparkDraft<UnsureDSpark<Small>>;
   const char* no_head = "min_confidence: found 0.5, wanted 0: this draft has no confidence head";

@@ -29,7 +29,10 @@ class Oracle {
   struct Source {
     Log* log;
   };
-  static std::vector<Tap> taps(std::span<const index_t> ids, index_t n) { return eagle3_taps(ids, n); }
+  using Conventions = Eagle3Conventions;
+  static std::vector<Tap> taps(std::span<const index_t> ids, index_t n, const Conventions& conventions) {
+    return eagle3_taps(ids, n, conventions);
+  }
 
   template <class Target>
   Oracle(const Target&, Source source, const SessionSize&) : log_(*source.log) {}
@@ -64,7 +67,7 @@ class Oracle {
 /// The target's states over a whole text.
 std::vector<float> states_of(std::span<const index_t> text) {
   const auto n = static_cast<index_t>(text.size());
-  TargetSession<Config, float> session(*tiny().target, Oracle::taps(layers, Config::num_hidden_layers), n, n, 0, 0);
+  TargetSession<Config, float> session(*tiny().target, Oracle::taps(layers, Config::num_hidden_layers, {}), n, n, 0, 0);
   session.forward(Cpu{}, text, 0);
   const auto rows = session.tapped(n);
   return {rows.data(), rows.data() + rows.size()};
@@ -78,7 +81,7 @@ TEST_CASE("a session is told each position once, in order, with the target's own
     Oracle::Log log;
     DecodeOptions o = decode_options(chain, 60);
     o.prefill_chunk = 25;
-    SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, Oracle::Source{&log}, 160, o);
+    SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, {}, Oracle::Source{&log}, 160, o);
     for (std::size_t i = 0; i < 10; ++i) {
       log.stream = i;
       const auto prompt = tiny().prompt(i);
@@ -102,7 +105,7 @@ TEST_CASE("a session is told each position once, in order, with the target's own
 
 TEST_CASE("the fewest target forwards: an oracle's rounds are as deep as its proposals") {
   Oracle::Log log;
-  SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, Oracle::Source{&log}, 160, [] {
+  SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, layers, {}, Oracle::Source{&log}, 160, [] {
     DecodeOptions o;
     o.max_new_tokens = 40;
     return o;

@@ -54,7 +54,7 @@ TEST_CASE("speculative decoding equals plain greedy decoding: trained and random
   random.initialize(3);
   for (const bool is_trained : {true, false}) {
     for (index_t chain = 1; chain <= 7; ++chain) {
-      Decoder decoder(*tiny().target, aux_layers, {(is_trained ? trained.parameters : random).weights(), ids}, 160,
+      Decoder decoder(*tiny().target, aux_layers, {}, {(is_trained ? trained.parameters : random).weights(), ids}, 160,
                       decode_options(chain));
       index_t forwards = 0, tokens = 0;
       for (std::size_t i = 0; i < 32; ++i) {
@@ -82,7 +82,7 @@ TEST_CASE("decoding ends with the end-of-sequence token, inside an accepted bloc
     DecodeOptions o = decode_options(5);
     o.eos_token_id = tiny().continuation(i)[41];
     PlainDecoder<Config, float> plain(*tiny().target, 160, o);
-    Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), ids}, 160, o);
+    Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o);
     const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
     CHECK(wanted.back() == *o.eos_token_id);
     const auto result = decoder.generate(Cpu{}, tiny().prompt(i));
@@ -101,7 +101,7 @@ TEST_CASE("short prompts, prefill chunks and token limits change nothing") {
       DecodeOptions o = decode_options(3, tokens);
       o.prefill_chunk = chunk;
       PlainDecoder<Config, float> plain(*tiny().target, 160, o);
-      Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), ids}, 160, o);
+      Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o);
       for (const std::size_t length : {1U, 2U, 33U}) {
         const auto prompt = tiny().prompt(4).first(length);
         const auto wanted = plain.generate(Cpu{}, prompt).tokens;
@@ -116,7 +116,7 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
   Parameters<Draft, float> random;
   const std::vector<index_t> ids(64, 0);
   const auto make = [&](index_t chain, std::span<const index_t> layers) {
-    return Decoder(*tiny().target, layers, {random.weights(), ids}, 100, decode_options(chain));
+    return Decoder(*tiny().target, layers, {}, {random.weights(), ids}, 100, decode_options(chain));
   };
   CHECK_THROWS_WITH_AS(make(0, aux_layers), "chain: found 0, wanted 1 to 16", Error);
   CHECK_THROWS_WITH_AS(make(17, aux_layers), "chain: found 17, wanted 1 to 16", Error);
@@ -128,7 +128,7 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
 
   const auto with = [&](DecodeOptions o, index_t capacity) {
     PlainDecoder<Config, float> plain(*tiny().target, capacity, o);
-    return Decoder(*tiny().target, aux_layers, {random.weights(), ids}, capacity, o);
+    return Decoder(*tiny().target, aux_layers, {}, {random.weights(), ids}, capacity, o);
   };
   DecodeOptions o = decode_options(3);
   o.prefill_chunk = 0;
@@ -164,7 +164,7 @@ TEST_CASE("EAGLE-3 at temperature 1: 20,000 texts have the target's distribution
   DecodeOptions o = decode_options(2, 4);
   o.temperature = 1;
   SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
-      small_target(), std::array<index_t, 3>{0, 1, 3}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
+      small_target(), std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
   const double p = small_p(decoder);
   CHECK_MESSAGE(p > 0.01, "p = ", p);
 }
@@ -180,7 +180,7 @@ TEST_CASE("plain decoding at temperature 1: 20,000 texts have the target's distr
 TEST_CASE("EAGLE-3 on k3-tiny at temperature 1: 20,000 drafted tokens have the target's distribution") {
   const auto trained = load_trained();
   Session session(*tiny().target, {trained.parameters.weights(), target_ids(trained.vocabulary)}, {16, 16, 1, true});
-  const double p = tiny_p(session, Session::taps(aux_layers, Config::num_hidden_layers), 0.3);
+  const double p = tiny_p(session, Session::taps(aux_layers, Config::num_hidden_layers, {}), 0.3);
   CHECK_MESSAGE(p > 0.01, "p = ", p);
 }
 
@@ -191,7 +191,8 @@ TEST_CASE("a seed's tokens are the same for any threads and chunks; another seed
     o.temperature = 0.8;
     o.seed = seed;
     o.prefill_chunk = chunk;
-    Decoder decoder(*tiny().target, aux_layers, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
+    Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160,
+                    o);
     return decoder.generate(Cpu{threads}, tiny().prompt(7)).tokens;
   };
   const auto tokens = decode(3, 1, 64);
@@ -206,7 +207,7 @@ TEST_CASE("at a temperature near 0 the tokens are the greedy ones") {
   const auto trained = load_trained();
   DecodeOptions o = decode_options(4);
   o.temperature = 1e-6;
-  Decoder cold(*tiny().target, aux_layers, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
+  Decoder cold(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
   PlainDecoder<Config, float> plain(*tiny().target, 160, decode_options(4)), cold_plain(*tiny().target, 160, o);
   for (std::size_t i = 0; i < 4; ++i) {
     const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
@@ -221,7 +222,7 @@ TEST_CASE("temperatures and confidences that are none are refused") {
     DecodeOptions o = decode_options(3);
     o.temperature = temperature;
     o.min_confidence = min_confidence;
-    Decoder(*tiny().target, aux_layers, {random.weights(), std::vector<index_t>(64, 0)}, 100, o);
+    Decoder(*tiny().target, aux_layers, {}, {random.weights(), std::vector<index_t>(64, 0)}, 100, o);
   };
   const std::string temperature = "temperature, where it is not 0: found ";
   CHECK_THROWS_WITH_AS(with(-1, 0), (temperature + "-1, wanted 1e-06 to 1000000").c_str(), Error);

@@ -148,10 +148,14 @@ TEST_CASE("a draft's folder is loaded with its config.json, which must agree") {
   Parameters<Eagle3Draft<Config>, float> parameters;
   parameters.initialize(3);
   const std::vector<std::int64_t> counts(Config::vocab_size);
-  auto config = io::draft_config_json<DraftKind::eagle3, Config>({1, 3, 4}, DType::F32);
+  Eagle3Conventions conventions;
+  conventions.aux_stream = AuxStream::residual_mixture;
+  conventions.layer_ids = LayerIds::layers_executed;
+  auto config = io::draft_config_json<DraftKind::eagle3, Config>({1, 3, 4}, DType::F32, conventions);
   save_draft(directory.path(), parameters, DraftVocabulary::most_frequent(counts, Config::draft_vocab_size), config);
   const auto loaded = load_draft<Eagle3Draft<Config>, float>(directory.path());
   CHECK(loaded.layer_ids == Ids{1, 3, 4});
+  CHECK(loaded.conventions == conventions);
   CHECK(loaded.vocabulary.draft_size() == Config::draft_vocab_size);
   const auto a = std::as_const(parameters).trainable(), b = loaded.parameters.trainable();
   CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));

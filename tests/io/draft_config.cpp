@@ -31,14 +31,13 @@ struct Sample {
   using Tiny = TinyConfig;
   using Large = LargeConfig;
 
-  static json file(const typename Form::Conventions& conventions = {}) {
+  static json file(const typename Form::Conventions& conventions = Form::template conventions<Tiny>()) {
     return draft_config_json<Kind, Tiny>({1, 3, 4}, DType::BF16, conventions);
   }
-  static Differences differences(const json& root, const typename Form::Conventions& conventions = {}) {
-    return draft_differences<Kind, Tiny>(root, conventions);
-  }
+  static Differences differences(const json& root) { return draft_differences<Kind, Tiny>(root); }
 };
 using Eagle3 = Sample<DraftKind::eagle3, KimiK3Tiny, KimiK3>;
+using DeepSeek = Sample<DraftKind::eagle3, configs::DeepSeekV3Tiny, configs::DeepSeekV3>;
 using DFlash = Sample<DraftKind::dflash, configs::KimiK3TinyDFlash, configs::KimiK3DFlash>;
 using DSpark = Sample<DraftKind::dspark, configs::KimiK3TinyDSpark, configs::KimiK3DSpark>;
 
@@ -46,6 +45,10 @@ struct Unbounded : KimiK3Tiny {
   static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
   static constexpr std::optional<double> activation_situ_linear_beta = std::nullopt;
   static constexpr bool norm_output = true;
+};
+
+struct Scaled : configs::DeepSeekV3Tiny {
+  static constexpr SoftmaxMscale softmax_mscale = SoftmaxMscale::yarn_mscale_squared;
 };
 
 struct NoMask : configs::KimiK3TinyDFlash {
@@ -62,7 +65,7 @@ struct Media : configs::KimiK3DFlash {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle3, DFlash, DSpark) {
+TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle3, DeepSeek, DFlash, DSpark) {
   const json written = S::file();
   CHECK(S::differences(written).empty());
   CHECK_NOTHROW(check_config<typename S::Tiny>(parse_json(written.dump(), "draft")));
@@ -70,7 +73,7 @@ TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle
             draft_config_json<S::kind, typename S::Large>({1, 45, 89}, DType::BF16))
             .empty());
   CHECK(draft_kind(written) == S::kind);
-  CHECK(written["architectures"] == json{S::Form::architecture});
+  CHECK(written["architectures"] == json{S::Form::template architecture<typename S::Tiny>});
   CHECK(written["aux_stream"] == "running_sum");
   CHECK(written["dtype"] == "bfloat16");
   CHECK(draft_layer_ids<S::kind, typename S::Tiny>(written) == std::vector<index_t>{1, 3, 4});
@@ -105,44 +108,116 @@ TEST_CASE("slots are never confused: each block draft's file is refused as the o
   CHECK(has(DFlash::differences(DSpark::file()), "architectures: found [\"KimiK3DSparkModel\"]"));
 }
 
-TEST_CASE_TEMPLATE("each field of a draft is compared: a change to any one is found", S, Eagle3, DFlash, DSpark) {
+TEST_CASE_TEMPLATE("each field of a draft is compared: a change to any one is found", S, Eagle3, DeepSeek, DFlash,
+                   DSpark) {
   const json whole = S::file();
   for (const auto& [name, value] : whole.items()) {
     if (name == "model_type" || name == "dtype" || name == S::Form::layers_field) continue;
+    const std::string field = name;
     json changed = whole;
-    changed[name] = "other";
-    CAPTURE(name);
-    CHECK(has(S::differences(changed), name + ": found \"other\""));
+    changed[field] = "other";
+    CAPTURE(field);
+    CHECK(has(S::differences(changed), field + ": found \"other\""));
   }
 }
 
 TEST_CASE("a config that describes no such draft says so") {
-  CHECK_THROWS_WITH_AS(check_config<KimiK3Tiny>(DFlash::file(), "d/config.json"),
-                       "d/config.json: architectures: found KimiK3DFlashDraftModel, wanted a target or a draft that "
-                       "the config compiled in describes",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      check_config<KimiK3Tiny>(DFlash::file(), "d/config.json"),
+      "d/config.json: architectures: found [\"KimiK3DFlashDraftModel\"], wanted a target or a draft that "
+      "the config compiled in describes",
+      Error);
   CHECK_NOTHROW(check_config<KimiK3Tiny>(tiny_target()));
   CHECK_THROWS_WITH_AS(check_config<KimiK3>(Eagle3::file(), "e"), doctest::Contains("e: found "), Error);
 }
 
-TEST_CASE_TEMPLATE("conventions are read by name; absent and unknown ones are errors", S, Eagle3, DFlash, DSpark) {
-  typename S::Form::Conventions other;
+TEST_CASE_TEMPLATE("conventions are read by name; absent and unknown ones are errors", S, Eagle3, DeepSeek, DFlash,
+                   DSpark) {
+  auto other = S::Form::template conventions<typename S::Tiny>();
   other.aux_stream = AuxStream::residual_mixture;
   other.layer_ids = LayerIds::layers_executed;
   json root = S::file(other);
-  const auto read = draft_conventions<S::kind>(root);
-  CHECK(read.aux_stream == AuxStream::residual_mixture);
-  CHECK(read.layer_ids == LayerIds::layers_executed);
-  CHECK(S::differences(root, other).empty());
-  CHECK(has(S::differences(root), "aux_stream: found \"residual_mixture\", wanted \"running_sum\""));
+  CHECK(draft_conventions<S::kind>(root) == other);
+  CHECK_FALSE(draft_conventions<S::kind>(S::file()) == other);
+  CHECK(S::differences(root).empty());
   root["aux_stream"] = "sum";
   CHECK_THROWS_WITH_AS(draft_conventions<S::kind>(root),
                        doctest::Contains("aux_stream: found \"sum\", wanted running_sum or residual_mixture"), Error);
+  CHECK(has(S::differences(root), "aux_stream: found \"sum\", wanted running_sum or residual_mixture"));
   root.erase("aux_stream");
+  root["layer_ids"] = 1;
   CHECK_THROWS_WITH_AS(draft_conventions<S::kind>(root), doctest::Contains("aux_stream: found nothing"), Error);
+  CHECK(has(S::differences(root), "aux_stream: found nothing, wanted running_sum or residual_mixture"));
+  CHECK(has(S::differences(root), "layer_ids: found 1, wanted after_layer_0 or layers_executed"));
 }
 
-TEST_CASE_TEMPLATE("the layers a draft reads are three different ones", S, Eagle3, DFlash, DSpark) {
+TEST_CASE_TEMPLATE("a convention that the draft's type decides must be that one", S, Eagle3, DeepSeek, DFlash, DSpark) {
+  const auto own = S::Form::template conventions<typename S::Tiny>();
+  S::Form::Conventions::visit(own, [&]<class E>(const char* name, const E& value) {
+    const auto other = static_cast<E>(1 - static_cast<int>(value));
+    json root = S::file();
+    root[name] = io::detail::value_name(other);
+    CAPTURE(name);
+    CHECK(S::differences(root).size() == (is_run_time_convention<E> ? 0 : 1));
+    auto conventions = own;
+    S::Form::Conventions::visit(conventions, [&]<class F>(const char*, F& to) {
+      if constexpr (std::is_same_v<E, F>) to = other;
+    });
+    if constexpr (!is_run_time_convention<E>) {
+      CHECK(has(S::differences(root), std::string(name) + ": found \"" + io::detail::value_name(other)));
+      CHECK_THROWS_WITH_AS(S::file(conventions), doctest::Contains((std::string(name) + ": found").c_str()), Error);
+    } else {
+      CHECK(S::file(conventions) == root);
+    }
+  });
+}
+
+TEST_CASE("a config's softmax scale is written, and a file with another one refused") {
+  const json scaled = draft_config_json<DraftKind::eagle3, Scaled>({1, 3, 4}, DType::BF16);
+  CHECK(scaled["softmax_mscale"] == "yarn_mscale_squared");
+  CHECK(draft_differences<DraftKind::eagle3, Scaled>(scaled).empty());
+  CHECK(DeepSeek::differences(scaled) == Differences{"softmax_mscale: found \"yarn_mscale_squared\", wanted \"none\""});
+}
+
+TEST_CASE("each backbone's file has its own name and fields, and is refused as the other's") {
+  const json k3 = Eagle3::file(), deepseek = DeepSeek::file();
+  CHECK(deepseek["architectures"] == json{"DeepseekV3Eagle3DraftModel"});
+  CHECK(deepseek["model_type"] == "deepseek_v3");
+  CHECK(deepseek["hidden_act"] == "silu");
+  CHECK(deepseek["rope_theta"] == 10000);
+  CHECK(deepseek["rope_scaling"]["factor"] == 40);
+  CHECK(deepseek["max_position_embeddings"] == 163840);
+  CHECK_FALSE(deepseek.contains("activation_situ_beta"));
+  CHECK_FALSE(k3.contains("rope_theta"));
+  CHECK_FALSE(k3.contains("max_position_embeddings"));
+  CHECK(draft_backbone(k3) == Backbone::kimi_k3);
+  CHECK(draft_backbone(deepseek) == Backbone::deepseek_v3);
+  CHECK(draft_backbone(DFlash::file()) == Backbone::kimi_k3);
+  CHECK_FALSE(draft_backbone(tiny_target()));
+  const Differences found = Eagle3::differences(deepseek);
+  for (const char* line : {"architectures: found [\"DeepseekV3Eagle3DraftModel\"], wanted KimiK3Eagle3DraftModel",
+                           "mla_use_nope: found false, wanted true", "mla_use_output_gate: found false, wanted true",
+                           "activation_situ_beta: found nothing, wanted 4.0", "hidden_act: found \"silu\"",
+                           "rms_norm_eps: found 1e-06, wanted 1e-05"}) {
+    CHECK(has(found, line));
+  }
+  for (const char* line : {"architectures", "rope_theta: found nothing", "rope_scaling: found nothing, wanted a yarn",
+                           "max_position_embeddings: found nothing, wanted 163840", "hidden_act: found \"situ\""}) {
+    CHECK(has(DeepSeek::differences(k3), line));
+  }
+  CHECK_THROWS_WITH_AS(check_config<configs::DeepSeekV3Tiny>(tiny_target()),
+                       doctest::Contains("wanted a target or a draft that the config compiled in describes"), Error);
+}
+
+TEST_CASE_TEMPLATE("a draft that was trained to draft in parallel is refused", S, Eagle3, DeepSeek, DFlash, DSpark) {
+  json root = S::file();
+  root["parallel_drafting"] = false;
+  CHECK(S::differences(root).empty());
+  root["parallel_drafting"] = true;
+  CHECK(S::differences(root) == Differences{"parallel_drafting: found true, wanted false"});
+}
+
+TEST_CASE_TEMPLATE("the layers a draft reads are three different ones", S, Eagle3, DeepSeek, DFlash, DSpark) {
   json root = S::file();
   const json bad[] = {{1, 3}, {1, 3, 3}, {1, 3, "4"}, {1, 3, 4, "5"}, "1,3,4", nullptr};
   for (const json& ids : bad) {

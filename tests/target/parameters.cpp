@@ -51,18 +51,3 @@ TEST_CASE("layers have their kinds") {
   static_assert(Layout::residual_blocks == 8 && Layout::begins_block(12) && !Layout::begins_block(11));
   static_assert(Layout::attention_slot(4) == 3 && Layout::attention_slot(7) == 1);
 }
-
-TEST_CASE("taps") {
-  CHECK(default_aux_layer_ids(8) == std::vector<index_t>{1, 3, 4});
-  CHECK_THROWS_AS(default_aux_layer_ids(6), Error);
-  const std::array<index_t, 3> ids{1, 3, 7};
-  const auto taps = eagle3_taps(ids, 8);
-  CHECK(taps ==
-        std::vector<Tap>{{Tap::What::running_sum, 1}, {Tap::What::running_sum, 3}, {Tap::What::running_sum, 7}});
-  CHECK(eagle3_taps(ids, 8, AuxStream::residual_mixture)[2] == Tap{Tap::What::residual_mixture, 7});
-  CHECK_THROWS_AS(eagle3_taps(ids, 7), Error);
-  const std::array<index_t, 3> blocks{-1, 3, 7};
-  CHECK(block_taps(blocks, 8) ==
-        std::vector<Tap>{{Tap::What::embedding}, {Tap::What::running_sum, 3}, {Tap::What::post_norm}});
-  CHECK_THROWS_AS(block_taps(std::array<index_t, 1>{-2}, 8), Error);
-}

@@ -26,7 +26,31 @@ constexpr bool is_layer_list(const List& ids, index_t layers) {
 }
 
 template <class Config>
-struct CheckedBackbone {
+constexpr bool has_rope_scaling() {
+  if constexpr (requires { Config::rope_scaling; }) return Config::rope_scaling.has_value();
+  return false;
+}
+
+/// Rotary positions, and what K3 and DeepSeek-V3 do not share.
+template <class Config>
+struct CheckedPositions {
+  static constexpr bool is_k3 = Config::backbone == Backbone::kimi_k3;
+  static_assert(!is_k3 || Config::mla_use_nope,
+                "config: mla_use_nope = false is not K3: its attention never rotates the rope slice");
+  static_assert(!is_k3 || !has_rope_scaling<Config>(),
+                "config: rope_scaling is not K3: its attention has no rotary positions to scale");
+  static_assert(is_k3 || !Config::mla_use_nope,
+                "config: mla_use_nope = true is not DeepSeek-V3: its attention rotates the rope slice");
+  static_assert(is_k3 || !Config::mla_use_output_gate,
+                "config: mla_use_output_gate = true is not DeepSeek-V3: its attention has no output gate");
+  static_assert(Config::mla_use_nope || Config::qk_rope_head_dim % 2 == 0,
+                "config: qk_rope_head_dim must be even: rotary positions turn pairs of elements");
+  static_assert(Config::softmax_mscale == SoftmaxMscale::none || has_rope_scaling<Config>(),
+                "config: softmax_mscale = yarn_mscale_squared needs a rope_scaling: the factor is YaRN's");
+};
+
+template <class Config>
+struct CheckedBackbone : CheckedPositions<Config> {
   static_assert(Config::vocab_size > 0 && Config::hidden_size > 0 && Config::intermediate_size > 0,
                 "config: vocab_size, hidden_size and intermediate_size must be positive");
   static_assert(Config::num_key_value_heads == Config::num_attention_heads,
@@ -34,8 +58,6 @@ struct CheckedBackbone {
   static_assert(Config::num_attention_heads > 0 && Config::qk_nope_head_dim > 0 && Config::qk_rope_head_dim > 0 &&
                     Config::v_head_dim > 0 && Config::kv_lora_rank > 0 && Config::q_lora_rank.value_or(1) > 0,
                 "config: head counts and head and latent dims must be positive");
-  static_assert(Config::backbone != Backbone::kimi_k3 || Config::mla_use_nope,
-                "config: mla_use_nope = false is not K3: its attention never rotates the rope slice");
 };
 
 }  // namespace detail
@@ -43,6 +65,8 @@ struct CheckedBackbone {
 /// Instantiate, or derive from, to refuse configs no target can have.
 template <class Config>
 struct CheckedTarget : detail::CheckedBackbone<Config> {
+  static_assert(Config::backbone == Backbone::kimi_k3,
+                "config: the target is Kimi K3; DeepSeek-V3 is a draft's backbone");
   static_assert(detail::is_layer_list(Config::full_attn_layers, Config::num_hidden_layers),
                 "config: full_attn_layers must be one-based, ascending and within num_hidden_layers");
   static_assert(Config::kda_num_heads > 0 && Config::kda_head_dim > 0 && Config::kda_conv_size > 0,
@@ -70,6 +94,8 @@ struct CheckedEagle3 : detail::CheckedBackbone<Config> {
 /// The same for DFlash drafts.
 template <class Config>
 struct CheckedDFlash : detail::CheckedBackbone<Config> {
+  static_assert(Config::backbone == Backbone::kimi_k3,
+                "config: block drafts have Kimi K3's backbone only; no rotary positions of blocks are implemented");
   static_assert(Config::block_size >= 2,
                 "config: block_size must be at least 2: a block is an anchor and what follows");
   static_assert(Config::num_draft_layers >= 1 && Config::num_target_layers >= 1 && Config::target_hidden_size > 0,

@@ -2,13 +2,14 @@
 /// \file
 /// What engines do differently under the same tensor names and shapes: a mismatch shows only as lost acceptance. Each
 /// is a named value that config.json carries; a name that is not known is an error, never a guess.
-/// defines: AuxStream, LayerIds, Slot, SoftmaxMscale, StateNorm, names_of, Eagle3Conventions, BlockConventions,
-/// default_aux_layer_ids, default_target_layer_ids
+/// defines: AuxStream, LayerIds, Slot, SoftmaxMscale, StateNorm, names_of, is_run_time_convention,
+/// Eagle3Conventions, BlockConventions, layer_number, default_aux_layer_ids, default_target_layer_ids
 
 #include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <k3spec/core/error.hpp>
@@ -47,6 +48,11 @@ inline constexpr std::array<std::string_view, 2> names_of<SoftmaxMscale>{"none",
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<StateNorm>{"pre_norm", "post_norm"};
 
+/// Whether a convention may be any of its values when a program runs, or must be the one that the draft's type is made
+/// for.
+template <class E>
+inline constexpr bool is_run_time_convention = std::is_same_v<E, AuxStream> || std::is_same_v<E, LayerIds>;
+
 /// How an EAGLE-3 draft was trained. The defaults are this library's own.
 struct Eagle3Conventions {
   AuxStream aux_stream = AuxStream::running_sum;
@@ -62,6 +68,7 @@ struct Eagle3Conventions {
     v("softmax_mscale", c.softmax_mscale);
     v("state_norm", c.state_norm);
   }
+  friend bool operator==(const Eagle3Conventions&, const Eagle3Conventions&) = default;
 };
 
 /// The same of a block draft, whose kind decides the slot.
@@ -79,7 +86,11 @@ struct BlockConventions {
     v("slot", c.slot);
     v("state_norm", c.state_norm);
   }
+  friend bool operator==(const BlockConventions&, const BlockConventions&) = default;
 };
+
+/// The layer, counted from 0, whose output an id names; -1 is the embedding.
+constexpr index_t layer_number(index_t id, LayerIds ids) { return ids == LayerIds::layers_executed ? id - 1 : id; }
 
 /// The layers (counted from 0) an EAGLE-3 draft reads unless told otherwise: 1, L/2 - 1 and L - 4.
 /// \throws Error when they are not three different layers

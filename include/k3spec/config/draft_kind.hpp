@@ -13,14 +13,19 @@ enum class DraftKind { eagle3, dflash, dspark };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<DraftKind>{"eagle3", "dflash", "dspark"};
 
-/// `architecture`: the name transformers knows the draft by. `layers_field`: the field with the ids of the target
-/// layers it reads, and how many there are. `visit`: its fields; `Checked`: what they must not say.
+/// `architecture`: the name transformers knows the draft by, `architectures`: all of that kind. `layers_field`: the
+/// field with the ids of the target layers it reads, and how many there are. `visit`: its fields; `Checked`: what they
+/// must not say. `conventions`: this library's own, and what the config decides.
 template <DraftKind Kind>
 struct DraftForm;
 
 template <>
 struct DraftForm<DraftKind::eagle3> {
-  static constexpr std::string_view architecture = "KimiK3Eagle3DraftModel";
+  /// One for each Backbone.
+  static constexpr std::array<std::string_view, 2> architectures{"KimiK3Eagle3DraftModel",
+                                                                 "DeepseekV3Eagle3DraftModel"};
+  template <class Config>
+  static constexpr std::string_view architecture = architectures[static_cast<std::size_t>(Config::backbone)];
   static constexpr const char* layers_field = "aux_layer_ids";
   using Conventions = Eagle3Conventions;
   template <class Config>
@@ -33,11 +38,19 @@ struct DraftForm<DraftKind::eagle3> {
     visit_eagle3_fields<Config>(v);
     v("num_hidden_layers", index_t{1});
   }
+  template <class Config>
+  static constexpr Conventions conventions() {
+    Conventions own;
+    own.softmax_mscale = Config::softmax_mscale;
+    return own;
+  }
 };
 
 template <>
 struct DraftForm<DraftKind::dflash> {
-  static constexpr std::string_view architecture = "KimiK3DFlashDraftModel";
+  static constexpr std::array<std::string_view, 1> architectures{"KimiK3DFlashDraftModel"};
+  template <class Config>
+  static constexpr std::string_view architecture = architectures[0];
   static constexpr const char* layers_field = "target_layer_ids";
   using Conventions = BlockConventions<Slot::anchor_plus_k>;
   template <class Config>
@@ -49,11 +62,17 @@ struct DraftForm<DraftKind::dflash> {
   static constexpr void visit(V&& v) {
     visit_dflash_fields<Config>(v);
   }
+  template <class Config>
+  static constexpr Conventions conventions() {
+    return {};
+  }
 };
 
 template <>
 struct DraftForm<DraftKind::dspark> {
-  static constexpr std::string_view architecture = "KimiK3DSparkModel";
+  static constexpr std::array<std::string_view, 1> architectures{"KimiK3DSparkModel"};
+  template <class Config>
+  static constexpr std::string_view architecture = architectures[0];
   static constexpr const char* layers_field = "target_layer_ids";
   using Conventions = BlockConventions<Slot::anchor_plus_k_plus_1>;
   template <class Config>
@@ -64,6 +83,10 @@ struct DraftForm<DraftKind::dspark> {
   template <class Config, class V>
   static constexpr void visit(V&& v) {
     visit_dspark_fields<Config>(v);
+  }
+  template <class Config>
+  static constexpr Conventions conventions() {
+    return {};
   }
 };
 

@@ -1,12 +1,26 @@
 #pragma once
 /// \file
 /// A config's fields by the names config.json has for them; a dot stands for nesting. Written once, so that reading,
-/// comparing and writing cannot disagree.
-/// defines: visit_target_fields, visit_eagle3_fields, visit_dflash_fields, visit_dspark_fields
+/// comparing and writing cannot disagree. Rotary positions stand in one of two forms: see io/rope_config.hpp.
+/// defines: visit_target_fields, visit_eagle3_fields, visit_dflash_fields, visit_dspark_fields, visit_yarn_fields
+
+#include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/config/kimi_k3.hpp>
 
 namespace k3spec {
 
 namespace detail {
+
+/// What only one of the backbones has.
+template <class Config, class V>
+constexpr void visit_own_backbone_fields(V&& v) {
+  if constexpr (Config::backbone == Backbone::kimi_k3) {
+    v("activation_situ_beta", Config::activation_situ_beta);
+    v("activation_situ_linear_beta", Config::activation_situ_linear_beta);
+  } else {
+    v("max_position_embeddings", Config::max_position_embeddings);
+  }
+}
 
 /// What the target and the drafts built from its layers share. `v(name, value)` for each field.
 template <class Config, class V>
@@ -15,8 +29,7 @@ constexpr void visit_backbone_fields(V&& v) {
   v("hidden_size", Config::hidden_size);
   v("intermediate_size", Config::intermediate_size);
   v("rms_norm_eps", Config::rms_norm_eps);
-  v("activation_situ_beta", Config::activation_situ_beta);
-  v("activation_situ_linear_beta", Config::activation_situ_linear_beta);
+  visit_own_backbone_fields<Config>(v);
   v("bos_token_id", Config::bos_token_id);
   v("eos_token_id", Config::eos_token_id);
   v("pad_token_id", Config::pad_token_id);
@@ -105,6 +118,17 @@ constexpr void visit_dspark_fields(V&& v) {
   v("enable_confidence_head", Config::enable_confidence_head);
   v("confidence_head_with_markov", Config::confidence_head_with_markov);
   v("train_embeddings", Config::train_embeddings);
+}
+
+/// What stands in rope_scaling, beside the type.
+template <class V>
+constexpr void visit_yarn_fields(const Yarn& yarn, V&& v) {
+  v("factor", yarn.factor);
+  v("beta_fast", yarn.beta_fast);
+  v("beta_slow", yarn.beta_slow);
+  v("original_max_position_embeddings", yarn.original_max_position_embeddings);
+  v("mscale", yarn.mscale);
+  v("mscale_all_dim", yarn.mscale_all_dim);
 }
 
 }  // namespace k3spec

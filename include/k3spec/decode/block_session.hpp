@@ -37,15 +37,18 @@ class BlockSession {
   static constexpr index_t vocabulary = Draft::vocabulary;
   static constexpr index_t max_chain = 256, default_chain = Draft::block_size - Heads::first_slot;
 
+  using Conventions = typename DraftForm<Draft::kind>::Conventions;
   struct Source {
     /// Must outlive the session, which views their vectors and tables.
     typename Draft::template Weights<const T> weights;
   };
 
-  /// \throws Error on another number of layers than the draft reads, or ids that are neither -1 nor a layer's
-  static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers) {
+  /// \throws Error on another number of layers than the draft reads, or ids that are neither the embedding nor a
+  /// layer's
+  static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers,
+                               const Conventions& conventions) {
     require_layers("target layers", layers, Config::num_target_layers);
-    return block_taps(layers, num_hidden_layers);
+    return block_taps(layers, num_hidden_layers, conventions);
   }
 
   /// \param target  whose embedding and head DFlash uses; must outlive the session

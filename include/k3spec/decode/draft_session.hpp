@@ -22,18 +22,20 @@ struct SessionSize {
   double min_confidence = 0;  ///< see DecodeOptions
 };
 
-/// A sequence on its way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers)` the
-/// target's states that it reads, `states` features per position. A session is made from (target, source, size).
+/// A sequence on its way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
+/// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
+/// source, size).
 ///   append(cpu, states [n, D::states], ids [n])  n positions that are verified, and the tokens one position later
 ///   draft(cpu, count, sampling)                  at most `count` tokens behind the newest of those
 template <class D>
 concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename D::value_type>& states,
-                                std::span<const index_t> ids, index_t n, const Sampling& sampling) {
+                                std::span<const index_t> ids, index_t n, const Sampling& sampling,
+                                const typename D::Conventions& conventions) {
   typename D::Source;
   d.reset();
   d.append(cpu, states, ids);
   { d.draft(cpu, n, sampling) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
-  { D::taps(ids, n) } -> std::same_as<std::vector<Tap>>;
+  { D::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
   { D::default_chain + D::max_chain + D::states + D::target_hidden + D::vocabulary } -> std::convertible_to<index_t>;
 };
 

@@ -25,6 +25,7 @@ class Eagle3Session {
   static constexpr index_t states = Draft::aux_width, target_hidden = Draft::aux_size, vocabulary = Draft::vocabulary;
   static constexpr index_t max_chain = Draft::max_steps, default_chain = 5;
 
+  using Conventions = Eagle3Conventions;
   struct Source {
     /// Must outlive the session, which views their vectors and embedding.
     typename Draft::template Weights<const T> weights;
@@ -33,9 +34,10 @@ class Eagle3Session {
   };
 
   /// \throws Error on another number of layers than the draft reads, or ids that are no layer's
-  static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers) {
+  static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers,
+                               const Conventions& conventions) {
     require_layers("aux layers", layers, Draft::num_aux);
-    return eagle3_taps(layers, num_hidden_layers);
+    return eagle3_taps(layers, num_hidden_layers, conventions);
   }
 
   /// \throws Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain

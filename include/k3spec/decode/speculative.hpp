@@ -23,17 +23,19 @@ class SpeculativeDecoder {
   using T = typename Session::value_type;
   using Target = FrozenTarget<TargetConfig, T>;
 
-  /// \param layers    the target layers whose states the draft reads (0-based, after the layer), in fc's order
-  /// \param draft     what the session is made of, see there
-  /// \param capacity  the most positions of prompt and generated tokens together
+  /// \param layers       the target layers whose states the draft reads, as the conventions count them, in fc's order
+  /// \param conventions  what the draft was trained with: LoadedDraft has them
+  /// \param draft        what the session is made of, see there
+  /// \param capacity     the most positions of prompt and generated tokens together
   /// \throws Error on options out of range, another number of layers, or what the session refuses
-  SpeculativeDecoder(const Target& target, std::span<const index_t> layers, typename Session::Source draft,
-                     index_t capacity, const DecodeOptions& options)
+  SpeculativeDecoder(const Target& target, std::span<const index_t> layers,
+                     const typename Session::Conventions& conventions, typename Session::Source draft, index_t capacity,
+                     const DecodeOptions& options)
       : options_(options.checked(capacity, Session::max_chain)),
         chain_(options.chain.value_or(Session::default_chain)),
         capacity_(capacity),
-        target_(target, Session::taps(layers, TargetConfig::num_hidden_layers), capacity + chain_, rows(), chain_ + 1,
-                chain_ + 1),
+        target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), capacity + chain_, rows(),
+                chain_ + 1, chain_ + 1),
         draft_(target, std::move(draft), {capacity, rows(), chain_, options.temperature != 0, options.min_confidence}),
         block_(static_cast<std::size_t>(chain_ + 1)) {}
 

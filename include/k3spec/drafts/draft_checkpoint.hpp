@@ -53,7 +53,8 @@ template <class Draft, Element T>
 struct LoadedDraft {
   Parameters<Draft, T> parameters;
   DraftVocabulary vocabulary;      ///< every token where the draft says them all
-  std::vector<index_t> layer_ids;  ///< the target layers it reads
+  std::vector<index_t> layer_ids;  ///< the target layers it reads, as `conventions` count them
+  typename DraftForm<Draft::kind>::Conventions conventions;
 };
 
 /// A draft's folder, config.json included, which must agree with the draft's config.
@@ -65,9 +66,10 @@ LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder) {
   const io::json config = io::read_json(file);
   io::check_draft_config<Draft::kind, Config>(config, file.string());
   auto layers = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
+  const auto conventions = io::draft_conventions<Draft::kind>(config, file.string());
   Parameters<Draft, T> parameters;
   auto vocabulary = load_draft(folder, parameters);
-  return {std::move(parameters), std::move(vocabulary), std::move(layers)};
+  return {std::move(parameters), std::move(vocabulary), std::move(layers), conventions};
 }
 
 }  // namespace k3spec

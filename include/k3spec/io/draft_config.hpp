@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A draft's config.json, of any kind: written, read, and compared with a config compiled in.
-/// defines: io::draft_kind, io::draft_differences, io::check_draft_config, io::check_config, io::draft_config_json,
+/// defines: io::draft_kind, io::draft_backbone, io::draft_differences, io::check_draft_config, io::check_config, io::draft_config_json,
 /// io::draft_conventions, io::draft_layer_ids
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/io/config_json.hpp>
+#include <k3spec/io/rope_config.hpp>
 
 namespace k3spec::io {
 
@@ -28,6 +29,18 @@ template <class F>
 bool any_kind(F&& f) {
   return f.template operator()<DraftKind::eagle3>() || f.template operator()<DraftKind::dflash>() ||
          f.template operator()<DraftKind::dspark>();
+}
+
+/// Whether a config can be a target's.
+template <class Config>
+constexpr bool describes_target() {
+  return requires { Config::full_attn_layers; }
+  &&Config::backbone == Backbone::kimi_k3;
+}
+
+[[noreturn]] inline void throw_not_described(std::string_view subject, const json& architectures) {
+  throw Error(std::string(subject) + ": architectures", field_text(architectures),
+              "a target or a draft that the config compiled in describes");
 }
 
 /// Whether a config has what the kind of draft adds.
@@ -50,33 +63,73 @@ constexpr bool describes() {
 inline std::optional<DraftKind> draft_kind(const json& root) {
   std::optional<DraftKind> kind;
   detail::any_kind([&]<DraftKind Kind> {
-    if (detail::has_architecture(root, DraftForm<Kind>::architecture)) kind = Kind;
+    for (const auto name : DraftForm<Kind>::architectures) {
+      if (detail::has_architecture(root, name)) kind = Kind;
+    }
     return kind.has_value();
   });
   return kind;
 }
 
-/// All that a draft's config.json says otherwise than Config and the conventions.
+/// The attention block of the draft that a file says it is; none when it is no draft.
+inline std::optional<Backbone> draft_backbone(const json& root) {
+  const auto kind = draft_kind(root);
+  if (!kind) return std::nullopt;
+  const auto& eagle3 = DraftForm<DraftKind::eagle3>::architectures;
+  const bool deepseek = *kind == DraftKind::eagle3 && !detail::has_architecture(root, eagle3.front());
+  return deepseek ? Backbone::deepseek_v3 : Backbone::kimi_k3;
+}
+
+namespace detail {
+
+/// What the code takes for granted of either backbone.
+template <class Config>
+constexpr const char* hidden_act = Config::backbone == Backbone::kimi_k3 ? "situ" : "silu";
+template <class Config>
+constexpr const char* model_type = Config::backbone == Backbone::kimi_k3 ? "kimi_k3" : "deepseek_v3";
+
+inline void compare_what_is_granted(FieldComparison& fields, const char* hidden_act) {
+  fields.if_there("hidden_act", hidden_act);
+  fields.if_there("tie_word_embeddings", false);
+  fields.if_there("parallel_drafting", false);
+}
+
+/// Each convention must be named. One that is no matter of the draft's type may have any value that there is.
+template <class Conventions>
+void compare_conventions(FieldComparison& fields, const Conventions& wanted) {
+  Conventions::visit(wanted, [&]<class E>(const char* name, const E& value) {
+    if constexpr (is_run_time_convention<E>) {
+      const json found = fields.find(name);
+      if (!named_value<E>(found)) fields.note(name, field_text(found), all_names<E>());
+    } else {
+      fields(name, value);
+    }
+  });
+}
+
+}  // namespace detail
+
+/// All that a draft's config.json says otherwise than Config, with conventions that are absent or unknown.
 template <DraftKind Kind, class Config>
-Differences draft_differences(const json& root, const typename DraftForm<Kind>::Conventions& conventions = {}) {
+Differences draft_differences(const json& root) {
   using Form = DraftForm<Kind>;
   [[maybe_unused]] constexpr typename Form::template Checked<Config> checked{};
+  constexpr std::string_view architecture = Form::template architecture<Config>;
   detail::FieldComparison fields{root, {}};
-  if (!detail::has_architecture(root, Form::architecture)) {
-    fields.note("architectures", detail::field_text(fields.find("architectures")), std::string(Form::architecture));
+  if (!detail::has_architecture(root, architecture)) {
+    fields.note("architectures", detail::field_text(fields.find("architectures")), std::string(architecture));
   }
   Form::template visit<Config>(fields);
-  Form::Conventions::visit(conventions, fields);
-  fields.if_there("hidden_act", "situ");
-  fields.if_there("tie_word_embeddings", false);
+  compare_rope<Config>(fields);
+  detail::compare_conventions(fields, Form::template conventions<Config>());
+  detail::compare_what_is_granted(fields, detail::hidden_act<Config>);
   return fields.differences;
 }
 
 /// \throws Error that lists every difference. \param subject  the file's name
 template <DraftKind Kind, class Config>
-void check_draft_config(const json& root, std::string_view subject = "config.json",
-                        const typename DraftForm<Kind>::Conventions& conventions = {}) {
-  detail::throw_differences(subject, draft_differences<Kind, Config>(root, conventions));
+void check_draft_config(const json& root, std::string_view subject = "config.json") {
+  detail::throw_differences(subject, draft_differences<Kind, Config>(root));
 }
 
 /// A target's or a draft's, by what the file says it is.
@@ -88,12 +141,16 @@ void check_config(const json& root, std::string_view subject = "config.json") {
     if constexpr (detail::describes<Kind, Config>()) {
       check_draft_config<Kind, Config>(root, subject);
     } else {
-      throw Error(std::string(subject) + ": architectures", std::string(DraftForm<Kind>::architecture),
-                  "a target or a draft that the config compiled in describes");
+      detail::throw_not_described(subject, detail::find_field(root, "architectures"));
     }
     return true;
   });
-  if (!draft) check_target_config<Config>(root, subject);
+  if (draft) return;
+  if constexpr (detail::describes_target<Config>()) {
+    check_target_config<Config>(root, subject);
+  } else {
+    detail::throw_not_described(subject, detail::find_field(root, "architectures"));
+  }
 }
 
 /// The conventions a draft's config.json names.
@@ -110,7 +167,7 @@ typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::s
   return out;
 }
 
-/// The target layers a draft reads, in the order of fc's input.
+/// The target layers a draft reads, in the order of fc's input, as its conventions count them.
 /// \throws Error unless there are as many different ones as Config's draft reads
 template <DraftKind Kind, class Config>
 std::vector<index_t> draft_layer_ids(const json& root, std::string_view subject = "config.json") {
@@ -131,22 +188,41 @@ std::vector<index_t> draft_layer_ids(const json& root, std::string_view subject 
   return ids;
 }
 
-/// config.json of a draft. check_draft_config<Kind, Config> of it finds nothing.
-/// \param layer_ids  the target layers it reads
-/// \param dtype      how its parameters are stored: F64, F32 or BF16
+namespace detail {
+
+/// \throws Error on conventions that a draft of this config cannot have been trained with
 template <DraftKind Kind, class Config>
-json draft_config_json(const std::vector<index_t>& layer_ids, DType dtype,
-                       const typename DraftForm<Kind>::Conventions& conventions = {}) {
+void require_conventions(const typename DraftForm<Kind>::Conventions& conventions) {
+  json named;
+  DraftForm<Kind>::Conventions::visit(conventions,
+                                      [&](const char* name, auto value) { named[name] = value_name(value); });
+  FieldComparison of_draft{named, {}};
+  compare_conventions(of_draft, DraftForm<Kind>::template conventions<Config>());
+  throw_differences("conventions", of_draft.differences);
+}
+
+}  // namespace detail
+
+/// config.json of a draft. check_draft_config<Kind, Config> of it finds nothing.
+/// \param layer_ids  the target layers it reads, as the conventions count them
+/// \param dtype      how its parameters are stored: F64, F32 or BF16
+/// \throws Error on conventions that are not those of a draft of this config
+template <DraftKind Kind, class Config>
+json draft_config_json(
+    const std::vector<index_t>& layer_ids, DType dtype,
+    const typename DraftForm<Kind>::Conventions& conventions = DraftForm<Kind>::template conventions<Config>()) {
   using Form = DraftForm<Kind>;
+  detail::require_conventions<Kind, Config>(conventions);
   json root;
   const auto set = [&](const char* name, const auto& value) {
     detail::set_field(root, name, detail::field_value(value));
   };
   Form::template visit<Config>(set);
   Form::Conventions::visit(conventions, set);
-  root["architectures"] = {Form::architecture};
-  root["model_type"] = "kimi_k3";
-  root["hidden_act"] = "situ";
+  set_rope<Config>(root);
+  root["architectures"] = {Form::template architecture<Config>};
+  root["model_type"] = detail::model_type<Config>;
+  root["hidden_act"] = detail::hidden_act<Config>;
   root["tie_word_embeddings"] = false;
   root[Form::layers_field] = layer_ids;
   root["dtype"] = dtype == DType::F64 ? "float64" : dtype == DType::F32 ? "float32" : "bfloat16";

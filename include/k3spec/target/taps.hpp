@@ -27,37 +27,55 @@ struct Tap {
 };
 
 namespace detail {
+
 inline void check_layer(const char* field, index_t layer, index_t first, index_t layers) {
   if (layer < first || layer >= layers) {
     throw Error(field, std::to_string(layer), std::to_string(first) + " to " + std::to_string(layers - 1));
   }
 }
+
+/// The layer, counted from 0, that an id names.
+inline index_t checked_layer(const char* field, index_t id, index_t first, index_t layers, LayerIds ids) {
+  const index_t layer = layer_number(id, ids), shift = id - layer;
+  if (layer >= first && layer < layers) return layer;
+  throw Error(field, std::to_string(id),
+              std::to_string(first + shift) + " to " + std::to_string(layers - 1 + shift) + ", counted as " +
+                  std::string(names_of<LayerIds>[static_cast<std::size_t>(ids)]));
+}
+
+constexpr Tap::What stream_tap(AuxStream stream) {
+  return stream == AuxStream::running_sum ? Tap::What::running_sum : Tap::What::residual_mixture;
+}
+
 }  // namespace detail
 
-/// The auxiliary states of EAGLE-3: layer ids counted from 0, each after its layer.
+/// The auxiliary states of EAGLE-3, each after its layer. \param layer_ids  as the conventions count them
 /// \throws Error on ids that are no layer's
 inline std::vector<Tap> eagle3_taps(std::span<const index_t> layer_ids, index_t num_hidden_layers,
-                                    AuxStream stream = AuxStream::running_sum) {
+                                    const Eagle3Conventions& conventions = {}) {
   std::vector<Tap> taps;
   for (const index_t id : layer_ids) {
-    detail::check_layer("aux layer id", id, 0, num_hidden_layers);
-    taps.push_back({stream == AuxStream::running_sum ? Tap::What::running_sum : Tap::What::residual_mixture, id});
+    const index_t layer = detail::checked_layer("aux layer id", id, 0, num_hidden_layers, conventions.layer_ids);
+    taps.push_back({detail::stream_tap(conventions.aux_stream), layer});
   }
   return taps;
 }
 
-/// The context of block drafts: -1 is the embedding, the last layer the post-norm state.
-/// \throws Error on ids that are neither -1 nor a layer's
-inline std::vector<Tap> block_taps(std::span<const index_t> layer_ids, index_t num_hidden_layers) {
+/// The context of block drafts: the embedding (-1 counted as after_layer_0), the last layer's post-norm state, and the
+/// conventions' stream after any other layer.
+/// \throws Error on ids that are neither the embedding nor a layer's
+template <Slot OfDraft = Slot::anchor_plus_k>
+std::vector<Tap> block_taps(std::span<const index_t> layer_ids, index_t num_hidden_layers,
+                            const BlockConventions<OfDraft>& conventions = {}) {
   std::vector<Tap> taps;
   for (const index_t id : layer_ids) {
-    detail::check_layer("target layer id", id, -1, num_hidden_layers);
-    if (id == -1) {
+    const index_t layer = detail::checked_layer("target layer id", id, -1, num_hidden_layers, conventions.layer_ids);
+    if (layer == -1) {
       taps.push_back({Tap::What::embedding});
-    } else if (id == num_hidden_layers - 1) {
+    } else if (layer == num_hidden_layers - 1) {
       taps.push_back({Tap::What::post_norm});
     } else {
-      taps.push_back({Tap::What::running_sum, id});
+      taps.push_back({detail::stream_tap(conventions.aux_stream), layer});
     }
   }
   return taps;

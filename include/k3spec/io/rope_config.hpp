@@ -1,0 +1,107 @@
+#pragma once
+/// \file
+/// Rotary positions in config.json. They stand at the top (rope_theta, and rope_scaling with a `type` or `rope_type`)
+/// or, as newer transformers write them, together in rope_parameters. What stands in rope_parameters wins. Both are
+/// read; the first is written.
+/// defines: io::compare_rope, io::set_rope, io::rope_scaling_json
+
+#include <optional>
+#include <string>
+
+#include <k3spec/config/fields.hpp>
+#include <k3spec/io/config_json.hpp>
+
+namespace k3spec::io {
+
+namespace detail {
+
+/// The name by which a file scales rotary positions, in `rope_type` or the older `type`; null where it names none.
+/// Two names that differ are kept as both, which no type is.
+inline json rope_type(const json& rope) {
+  const json name = find_field(rope, "rope_type"), older = find_field(rope, "type");
+  if (name.is_null()) return older;
+  return older.is_null() || older == name ? name : json{name, older};
+}
+
+/// Where the file scales rotary positions.
+struct RopeScaling {
+  std::string field;  ///< "rope_parameters" or "rope_scaling"
+  json value;         ///< null: nowhere
+};
+
+/// rope_parameters that say no more than rope_theta leave the word to rope_scaling.
+inline RopeScaling find_rope_scaling(const FieldComparison& fields) {
+  const json nested = fields.find("rope_parameters");
+  bool says_more = !nested.is_null() && !nested.is_object();
+  for (const auto& [name, value] : nested.items()) {
+    says_more = says_more || (name != "rope_theta" && !value.is_null());
+  }
+  if (says_more) return {"rope_parameters", nested};
+  return {"rope_scaling", fields.find("rope_scaling")};
+}
+
+inline void compare_rope_theta(FieldComparison& fields, double theta) {
+  const char* nested = "rope_parameters.rope_theta";
+  fields(fields.find(nested).is_null() ? "rope_theta" : nested, theta);
+}
+
+/// Fields that change rotary positions in a way that no config here has.
+inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling& scaling, double theta) {
+  for (const auto& [name, value] : scaling.value.items()) {
+    bool known = name == "type" || name == "rope_type" || value.is_null();
+    if (name == "rope_theta") known = value == theta;
+    if (name == "partial_rotary_factor") known = value == 1;
+    visit_yarn_fields(Yarn{}, [&, &field = name](std::string_view yarn, auto) { known = known || field == yarn; });
+    if (!known) fields.note(scaling.field + "." + name, field_text(value), "nothing");
+  }
+}
+
+inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, double theta) {
+  const RopeScaling found = find_rope_scaling(fields);
+  const std::string type_field = found.field + ".rope_type";
+  if (found.value.is_null()) {
+    if (wanted) fields.note(found.field, "nothing", "a yarn");
+    return;
+  }
+  if (!found.value.is_object()) return fields.note(found.field, field_text(found.value), wanted ? "a yarn" : "nothing");
+  const json type = rope_type(found.value);
+  if (type != "default" && type != "yarn") {
+    fields.note(type_field, field_text(type), "default or yarn");
+  } else if ((type == "yarn") != wanted.has_value()) {
+    fields.note(type_field, field_text(type), wanted ? "\"yarn\"" : "\"default\"");
+  }
+  refuse_other_rope_fields(fields, found, theta);
+  if (!wanted || type != "yarn") return;
+  visit_yarn_fields(*wanted, [&](const char* name, auto value) { fields(found.field + "." + name, value); });
+}
+
+}  // namespace detail
+
+/// Notes where the file's rotary positions are not Config's. Nothing for a config without them.
+template <class Config>
+void compare_rope(detail::FieldComparison& fields) {
+  if constexpr (!Config::mla_use_nope) {
+    detail::compare_rope_theta(fields, Config::rope_theta);
+    detail::compare_rope_scaling(fields, Config::rope_scaling, Config::rope_theta);
+    fields.if_there("rope_interleave", true);
+  }
+}
+
+/// What stands in rope_scaling; null for none. The type under both of its names.
+inline json rope_scaling_json(const std::optional<Yarn>& yarn) {
+  if (!yarn) return nullptr;
+  json out{{"type", "yarn"}, {"rope_type", "yarn"}};
+  visit_yarn_fields(*yarn, [&](const char* name, auto value) { out[name] = value; });
+  return out;
+}
+
+/// Writes Config's rotary positions, if it has them.
+template <class Config>
+void set_rope(json& root) {
+  if constexpr (!Config::mla_use_nope) {
+    root["rope_theta"] = Config::rope_theta;
+    root["rope_scaling"] = rope_scaling_json(Config::rope_scaling);
+  }
+}
+
+}  // namespace k3spec::io
