@@ -85,8 +85,6 @@ namespace detail {
 /// What the code takes for granted of either backbone.
 template <class Config>
 constexpr const char* hidden_act = Config::backbone == Backbone::kimi_k3 ? "situ" : "silu";
-template <class Config>
-constexpr const char* model_type = Config::backbone == Backbone::kimi_k3 ? "kimi_k3" : "deepseek_v3";
 
 inline void compare_what_is_granted(FieldComparison& fields, const char* hidden_act) {
   fields.if_there("hidden_act", hidden_act);
@@ -221,7 +219,7 @@ json draft_config_json(
   Form::Conventions::visit(conventions, set);
   set_rope<Config>(root);
   root["architectures"] = {Form::template architecture<Config>};
-  root["model_type"] = detail::model_type<Config>;
+  root["model_type"] = detail::value_name(Config::backbone);
   root["hidden_act"] = detail::hidden_act<Config>;
   root["tie_word_embeddings"] = false;
   root[Form::layers_field] = layer_ids;
