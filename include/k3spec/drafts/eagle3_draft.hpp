@@ -21,6 +21,9 @@ struct Eagle3Draft {
                 "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
   static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
 
+  static_assert(Config::backbone == Backbone::deepseek_v3 || Config::softmax_mscale == SoftmaxMscale::none,
+                "Eagle3Draft: softmax_mscale must be none: K3 has no YaRN whose factor could be applied");
+
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
   static constexpr index_t hidden = Config::hidden_size;
@@ -43,7 +46,8 @@ struct Eagle3Draft {
       std::conditional_t<Config::backbone == Backbone::kimi_k3, SiTUMLP<hidden, Config::intermediate_size, Config>,
                          SwiGLUMLP<hidden, Config::intermediate_size>>;
   using Head = Linear<hidden, draft_vocabulary>;
-  using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim>;
+  using Scale = std::conditional_t<Config::softmax_mscale == SoftmaxMscale::none, SqrtScale, YarnScale<Config>>;
+  using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim, Scale>;
 
   template <class T>
   struct Weights {

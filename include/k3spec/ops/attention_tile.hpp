@@ -1,15 +1,16 @@
 #pragma once
 /// \file
 /// Softmax attention of at most query_tile queries of one head, a tile of at most key_tile keys at a time: what the
-/// attention ops share. With s = q·k / sqrt(nope + rope) and p = softmax(s) over the keys that a query sees,
+/// attention ops share. With s = scale · q·k, the scale 1 / sqrt(nope + rope) unless another is asked for, and p =
+/// softmax(s) over the keys that a query sees,
 ///
 ///   forward    o = Σ p v, lse = log Σ exp(s); weights are relative to the largest score so far, and what was summed
 ///              before is rescaled when that grows
-///   backward   p = exp(s - lse); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) / sqrt(nope + rope), dQ += dS K, dK += dSᵀ Q
+///   backward   p = exp(s - lse); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS K, dK += dSᵀ Q
 ///
 /// A query's row of every sum is its own chain over the keys in the order in which they are added. Keys that it does
 /// not see add 0 times their value.
-/// defines: AttentionKeys, AttentionTile
+/// defines: AttentionKeys, SqrtScale, AttentionTile
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,15 @@ struct AttentionKeys {
   Matrix<T> k_rope;  ///< [rows, rope], shared by all heads
 };
 
-template <index_t Heads, index_t Nope, index_t Rope, index_t V>
+/// What scores are multiplied by: 1 / sqrt(the width of a query).
+struct SqrtScale {
+  template <class S>
+  static S of(index_t width) {
+    return S(1) / std::sqrt(static_cast<S>(width));
+  }
+};
+
+template <index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
 struct AttentionTile {
   static constexpr index_t qk = Nope + Rope, kv = Nope + V;
   static constexpr index_t query_tile = 32, key_tile = 64;
@@ -56,7 +65,7 @@ struct AttentionTile {
 
   template <class S>
   static S scale() {
-    return S(1) / std::sqrt(static_cast<S>(qk));
+    return Scale::template of<S>(qk);
   }
 
   template <class A, class B>

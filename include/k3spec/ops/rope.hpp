@@ -10,7 +10,7 @@
 /// Frequencies and angles are float32 whatever is stored, as models are trained with them; cos and sin are those of
 /// accumulate_t. A position's angle is float32(position) · frequency, rounded to float32.
 /// Saved: nothing but the positions.
-/// defines: RotaryPositions, rope_frequencies, yarn_mscale, RotaryEmbedding
+/// defines: RotaryPositions, rope_frequencies, yarn_mscale, YarnScale, RotaryEmbedding
 
 #include <algorithm>
 #include <array>
@@ -99,11 +99,46 @@ double yarn_mscale() {
   return yarn && yarn->factor > 1 ? 0.1 * yarn->mscale_all_dim * std::log(yarn->factor) + 1 : 1.0;
 }
 
+/// What attention scores are multiplied by under SoftmaxMscale::yarn_mscale_squared: mscale² / sqrt(a query's width).
+template <class Config>
+struct YarnScale {
+  template <class S>
+  static S of(index_t width) {
+    const double mscale = yarn_mscale<Config>();
+    return static_cast<S>(mscale * mscale) / std::sqrt(static_cast<S>(width));
+  }
+};
+
 /// q [rows, heads·(nope+rope)], heads of [nope ‖ rope]; k_rope [rows, rope], the slice that all heads share.
 template <index_t Heads, index_t Nope, index_t Rope>
 struct RotaryEmbedding {
   static_assert(Rope % 2 == 0, "RotaryEmbedding: pairs of columns are rotated, so the slice must have an even width");
   using Frequencies = RopeFrequencies<Rope>;
+
+  /// cos and sin of a position's angles, [rope/2], in the arithmetic of what is stored as T.
+  template <Element T>
+  struct Angles {
+    using S = accumulate_t<T>;
+    std::array<S, static_cast<std::size_t>(Rope / 2)> cos, sin;
+
+    Angles(const Frequencies& f, index_t position, bool back = false) {
+      for (std::size_t i = 0; i < f.size(); ++i) {
+        const float angle = static_cast<float>(position) * f[i];
+        cos[i] = std::cos(static_cast<S>(angle));
+        sin[i] = back ? -std::sin(static_cast<S>(angle)) : std::sin(static_cast<S>(angle));
+      }
+    }
+
+    /// x [rope], in place; T or, of gradients, S
+    template <class X>
+    void rotate(X* x) const {
+      for (std::size_t i = 0; i < cos.size(); ++i) {
+        const S a = static_cast<S>(x[2 * i]), b = static_cast<S>(x[2 * i + 1]);
+        x[2 * i] = static_cast<X>(a * cos[i] - b * sin[i]);
+        x[2 * i + 1] = static_cast<X>(a * sin[i] + b * cos[i]);
+      }
+    }
+  };
 
   template <Element T>
   static void forward(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<T>& q,
@@ -119,28 +154,6 @@ struct RotaryEmbedding {
   }
 
  private:
-  template <class S>
-  struct Angles {
-    std::array<S, static_cast<std::size_t>(Rope / 2)> cos, sin;
-
-    Angles(const Frequencies& f, index_t position, bool back) {
-      for (std::size_t i = 0; i < f.size(); ++i) {
-        const float angle = static_cast<float>(position) * f[i];
-        cos[i] = std::cos(static_cast<S>(angle));
-        sin[i] = back ? -std::sin(static_cast<S>(angle)) : std::sin(static_cast<S>(angle));
-      }
-    }
-
-    template <class T>
-    void rotate(T* x) const {
-      for (std::size_t i = 0; i < cos.size(); ++i) {
-        const S a = static_cast<S>(x[2 * i]), b = static_cast<S>(x[2 * i + 1]);
-        x[2 * i] = static_cast<T>(a * cos[i] - b * sin[i]);
-        x[2 * i + 1] = static_cast<T>(a * sin[i] + b * cos[i]);
-      }
-    }
-  };
-
   template <bool Back, class T>
   static void rotate_rows(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<T>& q,
                           const Matrix<T>& k_rope) {
@@ -148,7 +161,7 @@ struct RotaryEmbedding {
     expr::check_shape("rope: k_rope", 0, k_rope.extent(0), k_rope.extent(1), q.extent(0), Rope);
     cpu::for_pieces(cpu, q.extent(0), (Heads + 1) * Rope, false, [&](index_t begin, index_t end, index_t, index_t) {
       for (index_t r = begin; r < end; ++r) {
-        const Angles<accumulate_t<T>> angles(f, at(r), Back);
+        const Angles<T> angles(f, at(r), Back);
         for (index_t h = 0; h < Heads; ++h) angles.rotate(q.row(r) + h * (Nope + Rope) + Nope);
         angles.rotate(k_rope.row(r));
       }

@@ -2,16 +2,18 @@
 /// \file
 /// Attention of one test-time-training step (EAGLE-3, arXiv 2503.01840). Query i of step k sees the step-0 keys that
 /// `visible` allows plus, for each later step s <= k, the one key of step s at its own position; one softmax over both.
-/// Scores are q·k / sqrt(nope + rope). A query that sees nothing gives 0.
+/// Scores are q·k · scale, 1 / sqrt(nope + rope) unless another is asked for. A query that sees nothing gives 0.
 ///
 ///   q   [sequences·queries, heads·(nope+rope)]     heads of [nope ‖ rope]
 ///   kv  [sequences·keys, heads·(nope+v)]           heads of [k_nope ‖ v]; later steps: [sequences·queries, …]
 ///   k_rope [sequences·keys, rope]                  shared by all heads
 ///   o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator
 ///
-/// The score matrix exists one tile at a time. Tiles begin at multiples of key_tile from key 0 and keys are added in
-/// ascending order, so a query's result does not depend on which queries or later keys stand beside it, as long as all
-/// values are finite. A NaN that a query sees comes out as one.
+/// The score matrix exists one tile at a time. Queries that see the same first key, those of one document, are taken
+/// together; tiles of keys begin at multiples of key_tile from there, and keys are added in ascending order. So a
+/// query's result does not depend on which queries or later keys stand beside it, as long as all values are finite, nor
+/// on other documents, whatever their values: a packed document has the bits that it has alone, gradients too. A NaN
+/// that a query sees comes out as one.
 /// Saved: q, kv, k_rope, o, lse.
 /// defines: AttentionSpan, TttKeys, TttAttention
 
@@ -34,9 +36,9 @@ struct AttentionSpan {
 template <class T>
 using TttKeys = AttentionKeys<T>;
 
-template <index_t Heads, index_t Nope, index_t Rope, index_t V>
+template <index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
 struct TttAttention {
-  using Tile = AttentionTile<Heads, Nope, Rope, V>;
+  using Tile = AttentionTile<Heads, Nope, Rope, V, Scale>;
   static constexpr index_t qk = Tile::qk, kv = Tile::kv;
   static constexpr index_t query_tile = Tile::query_tile, key_tile = Tile::key_tile;
 
@@ -114,9 +116,11 @@ struct TttAttention {
                            const Place& at) {
     const index_t row = at.sequence * span.queries + at.query, position = span.first + at.query;
     typename Tile::template Forward<T> f(Tile::block(q, row, at.count, at.head * qk, qk));
-    for_key_tiles(span, visible, at, [&](index_t key, index_t m) {
-      f.add(0, at.count, Tile::keys(steps[0], at.sequence * span.keys + key, m, at.head),
-            [&](index_t i) { return [&, i](index_t j) { return visible(at.sequence, position + i, key + j); }; });
+    for_runs(span, visible, at, [&](const Place& run) {
+      for_key_tiles(span, visible, run, [&](index_t key, index_t m) {
+        f.add(run.query - at.query, run.count, Tile::keys(steps[0], at.sequence * span.keys + key, m, at.head),
+              [&](index_t i) { return [&, i](index_t j) { return visible(at.sequence, position + i, key + j); }; });
+      });
     });
     for (std::size_t s = 1; s < steps.size(); ++s) {
       for (index_t i = 0; i < at.count; ++i) {
@@ -126,11 +130,26 @@ struct TttAttention {
     f.finish(Tile::block(o, row, at.count, at.head * V, V), Tile::block(lse, row, at.count, at.head, 1));
   }
 
-  /// f(first key, keys) for the tiles that a place's last query, which sees furthest, reaches.
+  /// f(run) for the queries of a place, those in a row that see the same first key together, at most query_tile at
+  /// once.
   template <class Visible, class F>
-  static void for_key_tiles(const AttentionSpan& span, const Visible& visible, const Place& at, F&& f) {
-    const index_t end = std::min(span.keys, visible.end(at.sequence, span.first + at.query + at.count - 1));
-    for (index_t key = 0; key < end; key += key_tile) f(key, std::min(key_tile, end - key));
+  static void for_runs(const AttentionSpan& span, const Visible& visible, const Place& at, F&& f) {
+    const auto begin = [&](index_t query) { return visible.begin(at.sequence, span.first + query); };
+    const index_t end = at.query + at.count;
+    for (index_t query = at.query; query < end;) {
+      index_t count = 1;
+      while (count < query_tile && query + count < end && begin(query + count) == begin(query)) ++count;
+      f(Place{at.sequence, at.head, query, count});
+      query += count;
+    }
+  }
+
+  /// f(first key, keys) for the tiles that a run's last query, which sees furthest, reaches.
+  template <class Visible, class F>
+  static void for_key_tiles(const AttentionSpan& span, const Visible& visible, const Place& run, F&& f) {
+    const index_t begin = visible.begin(run.sequence, span.first + run.query);
+    const index_t end = std::min(span.keys, visible.end(run.sequence, span.first + run.query + run.count - 1));
+    for (index_t key = begin; key < end; key += key_tile) f(key, std::min(key_tile, end - key));
   }
 
   template <class T, class Visible>
@@ -151,9 +170,7 @@ struct TttAttention {
       const index_t base = sequence * span.queries;
       Tile::zero(Tile::block(scratch.d_k_rope.matrix(), base, span.queries, head * Rope, Rope));
       Tile::zero(Tile::block(d_q, base, span.queries, head * qk, qk));
-      for (index_t query = 0; query < span.queries; query += query_tile) {
-        queries({sequence, head, query, std::min(query_tile, span.queries - query)});
-      }
+      for_runs(span, visible, {sequence, head, 0, span.queries}, [&](const Place& run) { queries(run); });
     }
 
     void queries(const Place& at) {

@@ -1,0 +1,136 @@
+// Rotary positions: what a position is, that angles are float32's whatever is stored, and YaRN's softmax factor.
+#include <doctest/doctest.h>
+
+#include <tests/ops/ttt_case.hpp>
+#include <k3spec/ops/rope.hpp>
+
+using namespace k3spec;
+using namespace k3spec::test;
+
+namespace {
+
+/// Frequencies 1 and 0.01, stretched by nothing.
+struct Two : configs::DeepSeekV3 {
+  static constexpr index_t qk_rope_head_dim = 4;
+  static constexpr std::optional<Yarn> rope_scaling = std::nullopt;
+};
+struct Six : Two {
+  static constexpr index_t qk_rope_head_dim = 6;
+};
+struct Short : Two {
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096};
+  static constexpr index_t max_position_embeddings = 4096;
+};
+struct OtherMscale : configs::DeepSeekV3 {
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096, 1, 0.5};
+};
+
+/// (1, 0, 1, 0) at a position, through the op.
+template <class T>
+std::array<double, 4> rotated(index_t position) {
+  std::vector<T> q{T(1.0f), T(0.0f), T(1.0f), T(0.0f)}, k = q;
+  RotaryEmbedding<1, 0, 4>::forward(Cpu{}, rope_frequencies<Two>(), RotaryPositions{nullptr, 0, position},
+                                    Matrix<T>(q.data(), 1, 4), Matrix<T>(k.data(), 1, 4));
+  CHECK(std::memcmp(q.data(), k.data(), 4 * sizeof(T)) == 0);
+  return {double{static_cast<accumulate_t<T>>(q[0])}, double{static_cast<accumulate_t<T>>(q[1])},
+          double{static_cast<accumulate_t<T>>(q[2])}, double{static_cast<accumulate_t<T>>(q[3])}};
+}
+
+}  // namespace
+
+TEST_CASE("a row's position: counted within its sequence or given, from where it starts and a step further") {
+  const RotaryPositions counted{nullptr, 3}, appended{nullptr, 0, 100};
+  const std::vector<index_t> ids{7, 0, 5};
+  const RotaryPositions given{ids.data(), 3};
+  for (index_t row = 0; row < 3; ++row) {
+    CHECK(counted(row) == row);
+    CHECK(counted(row + 3) == row);
+    CHECK(counted.shifted(2).shifted(1)(row + 3) == row + 3);
+    CHECK(appended(row) == 100 + row);
+    CHECK(given(row) == ids[static_cast<std::size_t>(row)]);
+    CHECK(given.shifted(4)(row) == ids[static_cast<std::size_t>(row)] + 4);
+  }
+}
+
+TEST_CASE_TEMPLATE("position 15962 at frequency 1: cos is -0.908, whatever is stored", T, bfloat16, float, double) {
+  // A position kept in bfloat16 would be 15936, whose cos is -0.268.
+  const typename RotaryEmbedding<1, 0, 4>::template Angles<T> angles(rope_frequencies<Two>(), 15962);
+  CHECK(std::abs(double{angles.cos[0]} - -0.908) <= 1e-3);
+  // And what the rotation makes of (1, 0), rounded to what is stored.
+  const auto y = rotated<T>(15962);
+  const double stored = std::is_same_v<T, bfloat16> ? 0x1p-9 : 1e-7;
+  CHECK(std::abs(y[0] - std::cos(15962.0)) <= stored);
+  CHECK(std::abs(y[1] - std::sin(15962.0)) <= stored);
+  // The angle is rounded to float32, by at most 2^-24 of it.
+  CHECK(std::abs(y[2] - std::cos(159.62)) <= stored + 160 * 0x1p-23);
+  CHECK(std::abs(y[3] - std::sin(159.62)) <= stored + 160 * 0x1p-23);
+}
+
+TEST_CASE_TEMPLATE("backward undoes forward, and position 0 is no rotation", T, float, double) {
+  constexpr index_t heads = 3, nope = 2, rope = 6, rows = 50, width = heads * (nope + rope);
+  using Op = RotaryEmbedding<heads, nope, rope>;
+  std::vector<T> q, k;
+  for (index_t i = 0; i < rows * width; ++i)
+    q.push_back(static_cast<T>(Philox(1, 2).normal(static_cast<std::uint64_t>(i))));
+  for (index_t i = 0; i < rows * rope; ++i)
+    k.push_back(static_cast<T>(Philox(1, 3).normal(static_cast<std::uint64_t>(i))));
+  const auto q0 = q, k0 = k;
+  const Matrix<T> qm(q.data(), rows, width), km(k.data(), rows, rope);
+  Op::forward(Cpu{3}, rope_frequencies<Six>(), RotaryPositions{nullptr, rows}, qm, km);
+  for (index_t i = 0; i < rows * width; ++i) {
+    const auto n = static_cast<std::size_t>(i);
+    const bool turns = i / width > 0 && i % (nope + rope) >= nope;
+    CHECK((q[n] != q0[n]) == turns);
+  }
+  Op::backward(Cpu{3}, rope_frequencies<Six>(), RotaryPositions{nullptr, rows}, qm, km);
+  // Two rotations, each off by a few roundings of values below 5.
+  const double within = 5 * 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (std::size_t i = 0; i < q.size(); ++i) CHECK(std::abs(static_cast<double>(q[i] - q0[i])) <= within);
+  for (std::size_t i = 0; i < k.size(); ++i) CHECK(std::abs(static_cast<double>(k[i] - k0[i])) <= within);
+}
+
+TEST_CASE("operands that do not fit are refused") {
+  std::vector<float> x(64);
+  const auto rotate = [&](index_t q_rows, index_t q_columns, index_t k_rows, index_t k_columns) {
+    RotaryEmbedding<1, 2, 4>::forward(Cpu{}, rope_frequencies<Two>(), RotaryPositions{},
+                                      Matrix<float>(x.data(), q_rows, q_columns),
+                                      Matrix<float>(x.data(), k_rows, k_columns));
+  };
+  CHECK_NOTHROW(rotate(2, 6, 2, 4));
+  CHECK_THROWS_WITH_AS(rotate(2, 5, 2, 4), doctest::Contains("rope: q"), Error);
+  CHECK_THROWS_WITH_AS(rotate(2, 6, 3, 4), doctest::Contains("rope: q"), Error);
+  CHECK_THROWS_WITH_AS(rotate(2, 6, 2, 5), doctest::Contains("rope: k_rope"), Error);
+}
+
+TEST_CASE("YaRN's softmax factor: (0.1 ln 40 + 1) squared, where positions go beyond the original ones") {
+  const double mscale = 0.1 * std::log(40.0) + 1;
+  CHECK(mscale == doctest::Approx(1.3688879454).epsilon(1e-10));
+  CHECK(yarn_mscale<configs::DeepSeekV3>() == doctest::Approx(mscale).epsilon(1e-15));
+  CHECK(yarn_mscale<OtherMscale>() == doctest::Approx(0.05 * std::log(40.0) + 1).epsilon(1e-15));
+  CHECK(yarn_mscale<Two>() == 1);
+  CHECK(yarn_mscale<Short>() == 1);
+  CHECK(YarnScale<configs::DeepSeekV3>::of<double>(192) ==
+        doctest::Approx(mscale * mscale / std::sqrt(192.0)).epsilon(1e-15));
+  CHECK(YarnScale<Two>::of<float>(192) == SqrtScale::of<float>(192));
+}
+
+TEST_CASE("attention under YaRN's softmax factor is attention with queries that much longer") {
+  using Config = configs::DeepSeekV3;
+  using Scaled = Case<TttAttention<2, 5, 3, 7, YarnScale<Config>>, double, 2, 5, 3, 7>;
+  constexpr std::size_t steps = 3;
+  const double factor = yarn_mscale<Config>() * yarn_mscale<Config>();
+  Scaled scaled(4, 70, steps, padded(4, 70));
+  Small<double> longer(4, 70, steps, padded(4, 70)), plain(4, 70, steps, padded(4, 70));
+  for (double& x : longer.q) x *= factor;
+  const auto run = [](auto& c) { c.forward(), c.backward(); };
+  run(scaled), run(longer), run(plain);
+  // By the chain rule: the gradient of what was made longer.
+  for (double& d : longer.d_q) d *= factor;
+  near("o", scaled.o, longer.o), near("lse", scaled.lse, longer.lse), near("d_q", scaled.d_q, longer.d_q);
+  for (std::size_t s = 0; s < steps; ++s)
+    near("d_kv", scaled.d_kv[s], longer.d_kv[s]), near("d_k_rope", scaled.d_k_rope[s], longer.d_k_rope[s]);
+  double difference = 0;
+  for (std::size_t i = 0; i < plain.o.size(); ++i)
+    difference = std::max(difference, std::abs(plain.o[i] - scaled.o[i]));
+  CHECK(difference > 0.01);
+}
