@@ -103,6 +103,7 @@
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/drafts/engine_layout.hpp>
 
 // target: the frozen Kimi K3, forward only: its layers, taps, what it remembers of a text
 #include <k3spec/target/absorbed_attention.hpp>
@@ -126,6 +127,8 @@
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/convert.hpp>
 #include <k3spec/io/draft_config.hpp>
+#include <k3spec/io/draft_conventions.hpp>
+#include <k3spec/io/engine_config.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mapped_file.hpp>

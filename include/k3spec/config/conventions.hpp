@@ -3,7 +3,7 @@
 /// What engines do differently under the same tensor names and shapes: a mismatch shows only as lost acceptance. Each
 /// is a named value that config.json carries; a name that is not known is an error, never a guess.
 /// defines: AuxStream, LayerIds, Slot, SoftmaxMscale, StateNorm, names_of, is_run_time_convention,
-/// Eagle3Conventions, BlockConventions, layer_number, default_aux_layer_ids, default_target_layer_ids
+/// Eagle3Conventions, BlockConventions, layer_number, layer_id, default_aux_layer_ids, default_target_layer_ids
 
 #include <algorithm>
 #include <array>
@@ -91,6 +91,9 @@ struct BlockConventions {
 
 /// The layer, counted from 0, whose output an id names; -1 is the embedding.
 constexpr index_t layer_number(index_t id, LayerIds ids) { return ids == LayerIds::layers_executed ? id - 1 : id; }
+
+/// The id that names the output of a layer counted from 0.
+constexpr index_t layer_id(index_t layer, LayerIds ids) { return ids == LayerIds::layers_executed ? layer + 1 : layer; }
 
 /// The layers (counted from 0) an EAGLE-3 draft reads unless told otherwise: 1, L/2 - 1 and L - 4.
 /// \throws Error when they are not three different layers

@@ -21,9 +21,10 @@ struct DraftForm;
 
 template <>
 struct DraftForm<DraftKind::eagle3> {
-  /// One for each Backbone.
-  static constexpr std::array<std::string_view, 2> architectures{"KimiK3Eagle3DraftModel",
-                                                                 "DeepseekV3Eagle3DraftModel"};
+  /// One for each Backbone, and the one that other engines know DeepSeek-V3's by (io/engine_config.hpp).
+  static constexpr std::array<std::string_view, 3> architectures{"KimiK3Eagle3DraftModel", "DeepseekV3Eagle3DraftModel",
+                                                                 "Eagle3DeepseekV2ForCausalLM"};
+  static constexpr std::string_view engine_architecture = architectures[2];
   template <class Config>
   static constexpr std::string_view architecture = architectures[static_cast<std::size_t>(Config::backbone)];
   static constexpr const char* layers_field = "aux_layer_ids";

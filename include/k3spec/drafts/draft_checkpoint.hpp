@@ -2,23 +2,23 @@
 /// \file
 /// A draft on disk: model.safetensors, with the names that its `visit` gives and d2t and t2d when it does not say every
 /// token, and config.json.
-/// defines: draft_config_name, save_draft, load_draft, LoadedDraft
+/// defines: draft_config_name, save_draft, load_draft, LoadedDraft, LoadGiven
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/engine_layout.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
 namespace k3spec {
-
-inline constexpr const char* draft_config_name = "config.json";
 
 /// Writes both files, each at once; the weights first.
 /// \throws Error naming the file
@@ -57,18 +57,36 @@ struct LoadedDraft {
   typename DraftForm<Draft::kind>::Conventions conventions;
 };
 
-/// A draft's folder, config.json included, which must agree with the draft's config.
-/// \throws Error naming the file; differences of config.json all at once, before anything is allocated
+/// What a draft's folder in the engines' layout need not say, from a caller who knows.
 template <class Draft, Element T>
-LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder) {
+struct LoadGiven {
+  /// [vocabulary, hidden], the target's: for a file without embed_tokens.
+  Matrix<const T> embed_tokens = {};
+  /// For a file that names none, as other engines write them. What a file names stays.
+  std::optional<typename DraftForm<Draft::kind>::Conventions> conventions = {};
+};
+
+/// A draft's folder, config.json included, which must agree with the draft's config. It may be in the engines' layout
+/// if the draft has DeepSeek-V3's backbone (drafts/engine_layout.hpp).
+/// \throws Error naming the file; differences of config.json all at once, before anything is allocated; on conventions
+///         or an embedding that neither file nor caller say
+template <class Draft, Element T>
+LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder, const LoadGiven<Draft, T>& given = {}) {
   using Config = typename Draft::config;
   const auto file = folder / draft_config_name;
-  const io::json config = io::read_json(file);
+  io::json config = io::read_json(file);
+  const bool in_engine_layout = io::is_engine_config(config);
+  if (in_engine_layout && given.conventions) config = io::with_conventions(std::move(config), *given.conventions);
   io::check_draft_config<Draft::kind, Config>(config, file.string());
   auto layers = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
   const auto conventions = io::draft_conventions<Draft::kind>(config, file.string());
   Parameters<Draft, T> parameters;
-  auto vocabulary = load_draft(folder, parameters);
+  auto vocabulary = [&] {
+    if constexpr (has_engine_layout<Draft>()) {
+      if (in_engine_layout) return load_engine_draft(folder, parameters, given.embed_tokens);
+    }
+    return load_draft(folder, parameters);
+  }();
   return {std::move(parameters), std::move(vocabulary), std::move(layers), conventions};
 }
 

@@ -2,7 +2,7 @@
 /// \file
 /// A draft's config.json, of any kind: written, read, and compared with a config compiled in.
 /// defines: io::draft_kind, io::draft_backbone, io::draft_differences, io::check_draft_config, io::check_config, io::draft_config_json,
-/// io::draft_conventions, io::draft_layer_ids
+/// io::draft_layer_ids
 
 #include <algorithm>
 #include <optional>
@@ -13,16 +13,13 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/io/config_json.hpp>
+#include <k3spec/io/draft_conventions.hpp>
+#include <k3spec/io/engine_config.hpp>
 #include <k3spec/io/rope_config.hpp>
 
 namespace k3spec::io {
 
 namespace detail {
-
-inline bool has_architecture(const json& root, std::string_view name) {
-  const json list = find_field(root, "architectures");
-  return list.is_array() && std::find(list.begin(), list.end(), json(name)) != list.end();
-}
 
 /// Calls f<Kind>() for each kind of draft until it returns true. \returns whether one did
 template <class F>
@@ -80,38 +77,15 @@ inline std::optional<Backbone> draft_backbone(const json& root) {
   return deepseek ? Backbone::deepseek_v3 : Backbone::kimi_k3;
 }
 
-namespace detail {
-
-/// What the code takes for granted of either backbone.
-template <class Config>
-constexpr const char* hidden_act = Config::backbone == Backbone::kimi_k3 ? "situ" : "silu";
-
-inline void compare_what_is_granted(FieldComparison& fields, const char* hidden_act) {
-  fields.if_there("hidden_act", hidden_act);
-  fields.if_there("tie_word_embeddings", false);
-  fields.if_there("parallel_drafting", false);
-}
-
-/// Each convention must be named. One that is no matter of the draft's type may have any value that there is.
-template <class Conventions>
-void compare_conventions(FieldComparison& fields, const Conventions& wanted) {
-  Conventions::visit(wanted, [&]<class E>(const char* name, const E& value) {
-    if constexpr (is_run_time_convention<E>) {
-      const json found = fields.find(name);
-      if (!named_value<E>(found)) fields.note(name, field_text(found), all_names<E>());
-    } else {
-      fields(name, value);
-    }
-  });
-}
-
-}  // namespace detail
-
-/// All that a draft's config.json says otherwise than Config, with conventions that are absent or unknown.
+/// All that a draft's config.json says otherwise than Config, with conventions that are absent or unknown. The file may
+/// be in the engines' layout if Config has DeepSeek-V3's backbone.
 template <DraftKind Kind, class Config>
 Differences draft_differences(const json& root) {
   using Form = DraftForm<Kind>;
   [[maybe_unused]] constexpr typename Form::template Checked<Config> checked{};
+  if constexpr (Kind == DraftKind::eagle3 && Config::backbone == Backbone::deepseek_v3) {
+    if (is_engine_config(root)) return engine_differences<Config>(root);
+  }
   constexpr std::string_view architecture = Form::template architecture<Config>;
   detail::FieldComparison fields{root, {}};
   if (!detail::has_architecture(root, architecture)) {
@@ -151,26 +125,12 @@ void check_config(const json& root, std::string_view subject = "config.json") {
   }
 }
 
-/// The conventions a draft's config.json names.
-/// \throws Error on one that is absent or has a name that is not known
-template <DraftKind Kind>
-typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::string_view subject = "config.json") {
-  typename DraftForm<Kind>::Conventions out;
-  DraftForm<Kind>::Conventions::visit(out, [&]<class E>(const char* name, E& value) {
-    const json found = detail::find_field(root, name);
-    const auto known = detail::named_value<E>(found);
-    if (!known) throw Error(std::string(subject) + ": " + name, detail::field_text(found), detail::all_names<E>());
-    value = *known;
-  });
-  return out;
-}
-
 /// The target layers a draft reads, in the order of fc's input, as its conventions count them.
 /// \throws Error unless there are as many different ones as Config's draft reads
 template <DraftKind Kind, class Config>
 std::vector<index_t> draft_layer_ids(const json& root, std::string_view subject = "config.json") {
   constexpr index_t count = DraftForm<Kind>::template target_layers<Config>;
-  const char* field = DraftForm<Kind>::layers_field;
+  const char* field = is_engine_config(root) ? engine_layers_field : DraftForm<Kind>::layers_field;
   const json found = detail::find_field(root, field);
   std::vector<index_t> ids;
   for (const json& id : found.is_array() ? found : json::array()) {
@@ -185,21 +145,6 @@ std::vector<index_t> draft_layer_ids(const json& root, std::string_view subject 
   }
   return ids;
 }
-
-namespace detail {
-
-/// \throws Error on conventions that a draft of this config cannot have been trained with
-template <DraftKind Kind, class Config>
-void require_conventions(const typename DraftForm<Kind>::Conventions& conventions) {
-  json named;
-  DraftForm<Kind>::Conventions::visit(conventions,
-                                      [&](const char* name, auto value) { named[name] = value_name(value); });
-  FieldComparison of_draft{named, {}};
-  compare_conventions(of_draft, DraftForm<Kind>::template conventions<Config>());
-  throw_differences("conventions", of_draft.differences);
-}
-
-}  // namespace detail
 
 /// config.json of a draft. check_draft_config<Kind, Config> of it finds nothing.
 /// \param layer_ids  the target layers it reads, as the conventions count them

@@ -56,7 +56,9 @@ inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling&
   }
 }
 
-inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, double theta) {
+/// \param mscale  whether mscale and mscale_all_dim matter
+inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, double theta,
+                                 bool mscale = true) {
   const RopeScaling found = find_rope_scaling(fields);
   const std::string type_field = found.field + ".rope_type";
   if (found.value.is_null()) {
@@ -72,7 +74,9 @@ inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Ya
   }
   refuse_other_rope_fields(fields, found, theta);
   if (!wanted || type != "yarn") return;
-  visit_yarn_fields(*wanted, [&](const char* name, auto value) { fields(found.field + "." + name, value); });
+  visit_yarn_fields(*wanted, [&](std::string_view name, auto value) {
+    if (mscale || name.substr(0, 6) != "mscale") fields(found.field + "." + std::string(name), value);
+  });
 }
 
 }  // namespace detail

@@ -1,0 +1,128 @@
+#pragma once
+/// \file
+/// config.json of an EAGLE-3 draft with DeepSeek-V3's backbone as vLLM and SGLang load it
+/// (Eagle3DeepseekV2ForCausalLM). Their names for sizes are this library's, too. What they do not know they pass over:
+/// so the conventions are named here as in any file, and a file of theirs, which names none, is not read as if it did.
+///
+/// Both multiply the softmax scale by YaRN's mscale² and the rotated slices by a ratio of two mscales, as long as these
+/// are not 0. Written is what makes them compute what the draft does: zeros where softmax_mscale is none.
+/// defines: EngineExport, io::is_engine_config, io::engine_layers_field, io::engine_differences, io::engine_config_json
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <k3spec/io/draft_conventions.hpp>
+#include <k3spec/io/rope_config.hpp>
+
+namespace k3spec {
+
+/// How a draft is written for an engine.
+struct EngineExport {
+  /// How the file counts layers: vLLM reads its ids as layers_executed, SGLang the same field as after_layer_0.
+  LayerIds layer_ids = LayerIds::layers_executed;
+  /// Without it, engines take the target's embedding. A trained embedding must be written.
+  bool embed_tokens = true;
+};
+
+namespace io {
+
+inline constexpr const char* engine_layers_field = "eagle_config.eagle_aux_hidden_state_layer_ids";
+
+/// Whether the file says that it is in the engines' layout.
+inline bool is_engine_config(const json& root) {
+  return detail::has_architecture(root, DraftForm<DraftKind::eagle3>::engine_architecture);
+}
+
+namespace detail {
+
+/// YaRN as engines must find it to do as the draft does: they do not ask whether the positions are longer than the
+/// original ones.
+template <class Config>
+constexpr std::optional<Yarn> engine_yarn() {
+  std::optional<Yarn> yarn = Config::rope_scaling;
+  if (!yarn || Config::max_position_embeddings <= yarn->original_max_position_embeddings) return std::nullopt;
+  const bool scaled = Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared;
+  yarn->mscale = yarn->mscale_all_dim = scaled ? yarn->mscale_all_dim : 0;
+  return yarn;
+}
+
+/// What the engines' loaders take a field to be that a file lacks; null where the file must have it.
+template <class Config>
+json engine_default(std::string_view field) {
+  if (field == "draft_vocab_size") return Config::vocab_size;
+  if (field == "target_hidden_size") return Config::hidden_size;
+  if (field == "fc_norm" || field == "norm_output") return false;
+  return nullptr;
+}
+
+/// Fields that this library writes and no engine asks for: the layout or the tensors say them already.
+inline bool is_no_engine_field(std::string_view field) {
+  for (const std::string_view own :
+       {"mla_use_nope", "mla_use_output_gate", "mla_norm_eps", "train_embeddings", "num_aux_hidden_states",
+        "num_key_value_heads", "bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (field == own) return true;
+  }
+  return false;
+}
+
+template <class Config>
+void compare_engine_rope(FieldComparison& fields) {
+  compare_rope_theta(fields, Config::rope_theta);
+  compare_rope_scaling(fields, engine_yarn<Config>(), Config::rope_theta,
+                       Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared);
+  fields.if_there("rope_interleave", true);
+}
+
+}  // namespace detail
+
+/// All that such a file says otherwise than Config, with conventions that are absent or unknown.
+template <class Config>
+Differences engine_differences(const json& root) {
+  using Form = DraftForm<DraftKind::eagle3>;
+  detail::FieldComparison fields{root, {}};
+  Form::template visit<Config>([&](std::string_view name, const auto& value) {
+    const json found = fields.find(name), wanted = detail::field_value(value);
+    const bool granted = detail::is_no_engine_field(name) || detail::engine_default<Config>(name) == wanted;
+    if (!found.is_null() || !(granted || wanted.is_null())) fields(name, value);
+  });
+  detail::compare_engine_rope<Config>(fields);
+  detail::compare_conventions(fields, Form::template conventions<Config>());
+  detail::compare_what_is_granted(fields, detail::hidden_act<Config>);
+  fields.if_there("norm_before_residual", false);
+  fields.if_there("logit_scale", 1.0);
+  fields.if_there("eagle_config.use_aux_hidden_state", true);
+  return fields.differences;
+}
+
+/// \param layer_ids  the target layers the draft reads, as the conventions count them
+/// \throws Error on conventions that are not those of a draft of this config
+template <class Config>
+json engine_config_json(const std::vector<index_t>& layer_ids, const Eagle3Conventions& conventions,
+                        const EngineExport& how = {}) {
+  using Form = DraftForm<DraftKind::eagle3>;
+  detail::require_conventions<DraftKind::eagle3, Config>(conventions);
+  json root;
+  const auto set = [&](const char* name, const auto& value) { root[name] = detail::field_value(value); };
+  Form::template visit<Config>(set);
+  Eagle3Conventions written = conventions;
+  written.layer_ids = how.layer_ids;
+  Form::Conventions::visit(written, set);
+  std::vector<index_t> ids;
+  for (const index_t id : layer_ids) ids.push_back(layer_id(layer_number(id, conventions.layer_ids), how.layer_ids));
+  detail::set_field(root, engine_layers_field, ids);
+  detail::set_field(root, "eagle_config.use_aux_hidden_state", true);
+  root["rope_theta"] = Config::rope_theta;
+  root["rope_scaling"] = rope_scaling_json(detail::engine_yarn<Config>());
+  // Newer loaders look for it here only.
+  if (root["rope_scaling"].is_object()) root["rope_scaling"]["rope_theta"] = Config::rope_theta;
+  root["architectures"] = {Form::engine_architecture};
+  root["model_type"] = detail::value_name(Config::backbone);
+  root["hidden_act"] = detail::hidden_act<Config>;
+  root["tie_word_embeddings"] = false;
+  root["dtype"] = root["torch_dtype"] = "bfloat16";
+  return root;
+}
+
+}  // namespace io
+}  // namespace k3spec
