@@ -102,6 +102,7 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
+#include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/drafts/engine_layout.hpp>
 

@@ -7,6 +7,7 @@
 #include <array>
 
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -84,68 +85,12 @@ struct Eagle3Draft {
     Head::visit(w.lm_head, at / "lm_head", v);
   }
 
-  /// One TTT step's activations; kept for backward and, keys and values, for the later steps.
   template <class T>
-  struct Step {
-    Vector<index_t> ids;        // [R]
-    Rows<T, hidden> embeds;     // embed(ids)
-    Rows<T, 2 * hidden> fused;  // [RMS(embeds) ‖ RMS(hidden in)]
-    typename Attention::template Saved<T> attention;
-    Rows<accumulate_t<T>, Attention::heads> lse;
-    Rows<T, hidden> middle;  // hidden in + attention
-    Rows<T, hidden> normed;  // RMS(middle)
-    typename Mlp::template Saved<T> mlp;
-    Rows<T, hidden> state;  // middle + MLP
-    Rows<T, hidden> out;    // state, or RMS(state) with norm_output
-
-    template <Allocator A>
-    static constexpr Step allocate(A& a, index_t rows) {
-      Step s;
-      take_rows(a, rows, s.ids), take_rows(a, rows, s.embeds), take_rows(a, rows, s.fused);
-      s.attention = Attention::template Saved<T>::allocate(a, rows);
-      take_rows(a, rows, s.lse), take_rows(a, rows, s.middle), take_rows(a, rows, s.normed);
-      s.mlp = Mlp::template Saved<T>::allocate(a, rows);
-      take_rows(a, rows, s.state);
-      s.out = s.state;
-      if constexpr (Config::norm_output) take_rows(a, rows, s.out);
-      return s;
-    }
-
-    /// Rows [begin, begin + n) of everything.
-    Step rows(index_t begin, index_t n) const {
-      return {ids.rows(begin, n),   embeds.rows(begin, n), fused.rows(begin, n),  attention.rows(begin, n),
-              lse.rows(begin, n),   middle.rows(begin, n), normed.rows(begin, n), mlp.rows(begin, n),
-              state.rows(begin, n), out.rows(begin, n)};
-    }
-
-    TttKeys<const T> keys() const { return {attention.kv.matrix(), attention.k_rope().matrix()}; }
-  };
-
-  /// All activations of an unroll.
+  using Step = Eagle3Step<Eagle3Draft, T>;
   template <class T>
-  struct Activations {
-    Rows<T, aux_width> aux_normed;  // only with fc_norm
-    Rows<T, hidden> fc;
-    std::array<Step<T>, max_steps> steps;
-    index_t count;
-
-    template <Allocator A>
-    static constexpr Activations allocate(A& a, index_t rows, index_t steps) {
-      if (steps < 1 || steps > max_steps) {
-        throw Error("ttt_steps", std::to_string(steps), "1 to " + std::to_string(max_steps));
-      }
-      Activations all{};
-      all.count = steps;
-      if constexpr (Config::fc_norm) take_rows(a, rows, all.aux_normed);
-      take_rows(a, rows, all.fc);
-      for (index_t k = 0; k < steps; ++k) all.steps[static_cast<std::size_t>(k)] = Step<T>::allocate(a, rows);
-      return all;
-    }
-
-    const Step<T>& step(index_t k) const { return steps[static_cast<std::size_t>(k)]; }
-    /// The hidden state that step k reads.
-    const Rows<T, hidden>& hidden_in(index_t k) const { return k == 0 ? fc : step(k - 1).out; }
-  };
+  using Activations = Eagle3Activations<Eagle3Draft, T>;
+  template <class T>
+  using Scratch = Eagle3Scratch<Eagle3Draft, T>;
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
@@ -257,30 +202,6 @@ struct Eagle3Draft {
       a.borrow(Norm::template scratch_bytes<T>(rows));
     });
   }
-
-  /// Gradients that live across the steps of backward.
-  template <class T>
-  struct Scratch {
-    using S = accumulate_t<T>;
-    std::array<Rows<S, Attention::heads*(Attention::nope + Attention::v_dim)>, max_steps> d_kv;
-    std::array<Rows<S, Attention::rope>, max_steps> d_k_rope;
-    Rows<S, hidden> d_state, d_middle, d_normed;
-    Rows<S, 2 * hidden> d_fused;
-    Rows<S, hidden> d_embeds;
-    typename Attention::template Gradient<T> attention;
-
-    template <Allocator A>
-    static constexpr Scratch allocate(A& a, index_t rows, index_t steps) {
-      Scratch s{};
-      for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
-        take_rows(a, rows, s.d_kv[k]), take_rows(a, rows, s.d_k_rope[k]);
-      }
-      take_rows(a, rows, s.d_state), take_rows(a, rows, s.d_middle), take_rows(a, rows, s.d_normed);
-      take_rows(a, rows, s.d_fused), take_rows(a, rows, s.d_embeds);
-      s.attention = Attention::template Gradient<T>::allocate(a, rows);
-      return s;
-    }
-  };
 
   /// Bytes of scratch that backward takes.
   template <class T>
