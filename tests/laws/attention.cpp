@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <tests/laws/check_laws.hpp>
-#include <k3spec/config/kimi_k3.hpp>
+#include <tests/support/case_configs.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
@@ -12,12 +12,12 @@ using laws::Shape;
 
 namespace {
 
-/// Inputs: q, then each step's kv and k_rope.
-template <index_t Steps>
+/// Inputs: q, then each step's kv and k_rope. Sequences are packed with documents of at most `Document` positions.
+template <index_t Steps, index_t Document = 0, class Scale = SqrtScale>
 struct TttAttentionLaw : laws::Defaults {
   static constexpr index_t heads = 2, nope = 3, rope = 2, v = 5;
   using Layer = laws::NoParameters;
-  using Op = TttAttention<heads, nope, rope, v>;
+  using Op = TttAttention<heads, nope, rope, v, Scale>;
   static constexpr index_t output = heads * v;
   static constexpr auto inputs = [] {
     std::array<Input, 1 + 2 * Steps> all{Input{heads * (nope + rope)}};
@@ -43,6 +43,18 @@ struct TttAttentionLaw : laws::Defaults {
     return plan_bytes([&](ArenaPlan& a) { Op::template Scratch<accumulate_t<T>>::allocate(a, shape.rows(), Steps); });
   }
 
+  template <class T>
+  struct Fixture {
+    std::vector<index_t> starts;
+    explicit Fixture(Shape shape) {
+      for (index_t r = 0; Document > 0 && r < shape.rows(); ++r)
+        starts.push_back(r % shape.length / Document * Document);
+    }
+  };
+  static CausalVisibility visible(const auto& c) {
+    return {c.mask.data(), c.shape.length, Document > 0 ? c.fixture.starts.data() : nullptr};
+  }
+
   static AttentionSpan span(Shape shape) { return {shape.sequences, shape.length, shape.length}; }
   template <class U, class X>
   static auto keys(const X& x) {
@@ -53,15 +65,14 @@ struct TttAttentionLaw : laws::Defaults {
   template <class T>
   static void forward(const laws::Call<TttAttentionLaw, T>& c) {
     const auto steps = keys<const T>(c.x);
-    Op::template forward<T>(c.device, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length},
-                            c.y, c.saved.lse.matrix());
+    Op::template forward<T>(c.device, span(c.shape), c.x[0], steps, visible(c), c.y, c.saved.lse.matrix());
   }
   template <class T>
   static void backward(const laws::Call<TttAttentionLaw, T>& c, const laws::Back<TttAttentionLaw, T>& b) {
     const auto steps = keys<const T>(c.x);
     const auto d_steps = keys<accumulate_t<T>>(b.d_x);
-    Op::template backward<T>(c.device, span(c.shape), c.x[0], steps, CausalVisibility{c.mask.data(), c.shape.length},
-                             c.y, c.saved.lse.matrix(), b.d_y, b.d_x[0], d_steps, b.scratch);
+    Op::template backward<T>(c.device, span(c.shape), c.x[0], steps, visible(c), c.y, c.saved.lse.matrix(), b.d_y,
+                             b.d_x[0], d_steps, b.scratch);
   }
 };
 
@@ -78,7 +89,12 @@ struct NoGate : SmallMLA {
   static constexpr bool mla_use_output_gate = false;
 };
 
-/// Projections, causal attention, gate and output.
+struct DeepSeekMLA : test::DeepSeekCases<SmallMLA> {
+  static constexpr index_t qk_rope_head_dim = 4;
+  static constexpr std::optional<Yarn> rope_scaling = test::yarn_of_cases;
+};
+
+/// Projections, rotation, causal attention, gate and output.
 template <class Config>
 struct MLALaw : laws::Defaults {
   using Layer = MLA<Config>;
@@ -125,6 +141,7 @@ struct MLALaw : laws::Defaults {
     const auto& s = c.saved;
     const auto keys = s.keys();
     Layer::template project<T>(c.device, c.w, c.x[0], s.layer);
+    Layer::rotate(c.device, RotaryPositions{nullptr, c.shape.length}, s.layer);
     Op::template forward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
                             CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix());
     Layer::template output<T>(c.device, c.w, c.x[0], s.layer, c.y);
@@ -142,6 +159,7 @@ struct MLALaw : laws::Defaults {
     Op::template backward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
                              CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix(),
                              g.gradient.d_o.matrix(), g.gradient.d_q.matrix(), d_keys, b.scratch);
+    Layer::rotate_back(c.device, RotaryPositions{nullptr, c.shape.length}, g.gradient.d_q, g.d_k_rope);
     Layer::template project_backward<T>(c.device, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
                                         b.scratch);
   }
@@ -155,11 +173,20 @@ TEST_CASE("laws: TttAttention with the keys of 1 to 4 steps, padding at either e
   laws::check<TttAttentionLaw<4>>({{1, 1}, {4, 3}, {3, 71}});
 }
 
+TEST_CASE("laws: TttAttention on packed documents, and with YaRN's softmax factor") {
+  laws::check<TttAttentionLaw<2, 1>>({{4, 3}});
+  laws::check<TttAttentionLaw<3, 4>>({{4, 7}, {0, 1}});
+  laws::check<TttAttentionLaw<2, 33>>({{2, 71}});
+  laws::check<TttAttentionLaw<2, 3, YarnScale<configs::DeepSeekV3>>>({{4, 5}});
+}
+
 TEST_CASE("laws: MLA with and without a low-rank query and a gate") {
   laws::check<MLALaw<SmallMLA>>({{1, 1}, {4, 6}, {0, 1}});
   laws::check<MLALaw<NoQLora>>({{1, 1}, {4, 6}});
   laws::check<MLALaw<NoGate>>({{1, 1}, {4, 6}});
 }
+
+TEST_CASE("laws: MLA with rotary positions") { laws::check<MLALaw<DeepSeekMLA>>({{1, 1}, {4, 6}, {0, 1}}); }
 
 TEST_CASE("bfloat16: attention's output is float32's, rounded once, and its log-sums are float32's") {
   laws::Trial<TttAttentionLaw<4>, float> wide({4, 70});
