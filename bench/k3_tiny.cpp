@@ -82,8 +82,8 @@ void training_step(benchmark::State& state) {
   settings.batch = batch;
   settings.length = length;
   settings.ttt_steps = ttt_steps;
-  Eagle3Trainer<Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(), {first_letters(), {1, 3, 4}},
-                                       settings);
+  Eagle3Trainer<Config, Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(),
+                                               {first_letters(), {1, 3, 4}}, settings);
   const auto ids = text(batch * length);
   for (auto _ : state) trainer.step(TextWindows{Matrix<const index_t>(ids.data(), batch, length)});
   count_tokens(state, batch * length);
@@ -92,7 +92,7 @@ void training_step(benchmark::State& state) {
 /// Argument: threads. Only the draft's part of a step: the objective forward and backward on given features.
 void objective(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(0))};
-  TargetFeatures<Config, float> features(load(), first_letters(), {1, 3, 4}, batch, length);
+  TargetFeatures<Config, Config, float> features(load(), first_letters(), {1, 3, 4}, {}, batch, length);
   TttObjective<Draft, float> objective(batch * length, ttt_steps);
   Parameters<Draft, float> parameters;
   Gradients<Draft, float> gradients;

@@ -9,7 +9,7 @@ namespace k3spec::examples {
 
 namespace {
 
-using Trainer = Eagle3Trainer<TargetConfig, float>;
+using Trainer = Eagle3Trainer<TargetConfig, TargetConfig, float>;
 
 /// The most frequent bytes of the training text; a resumed run keeps its own.
 DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {

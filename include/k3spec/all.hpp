@@ -166,9 +166,11 @@
 #include <k3spec/train/dspark_heads.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/eagle3_method.hpp>
+#include <k3spec/train/fc_init.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>
+#include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/progress.hpp>
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/target_features.hpp>

@@ -22,6 +22,7 @@ struct Eagle3Case {
   std::vector<std::uint8_t> t2d = ref.template values<std::uint8_t>("input.t2d");
   std::vector<T> aux = ref.template values<T>("input.aux_hidden_states");
   std::vector<T> target_logits = ref.template values<T>("input.target_logits");
+  std::vector<index_t> start, remaining, position_ids;
   index_t rows = static_cast<index_t>(ids.size()), length = ref.shape("input.input_ids")[1];
   std::vector<index_t> top = std::vector<index_t>(ids.size());
   std::vector<S> d_aux = std::vector<S>(aux.size(), S(NAN));
@@ -32,6 +33,7 @@ struct Eagle3Case {
     auto w = parameters.mutable_weights();
     ref.template fill<Draft>(w);
     argmax(Cpu{}, Matrix<const T>(target_logits.data(), rows, Draft::vocabulary), Vector<index_t>(top.data(), rows));
+    if (ref.contains("input.seq_lens")) read_documents();
   }
 
   TttBatch<T, Draft::aux_width> batch() const {
@@ -41,11 +43,28 @@ struct Eagle3Case {
             Vector<const std::uint8_t>(loss_mask.data(), rows),
             Rows<const T, Draft::aux_width>(aux.data(), rows),
             Vector<const index_t>(top.data(), rows),
-            Vector<const std::uint8_t>(t2d.data(), Draft::vocabulary)};
+            Vector<const std::uint8_t>(t2d.data(), Draft::vocabulary),
+            {view(start), view(remaining)},
+            view(position_ids)};
   }
   LogitsTeacher<T> teacher() const {
     return {Matrix<const T>(target_logits.data(), rows, Draft::vocabulary),
             Vector<const index_t>(selected.data(), Draft::draft_vocabulary)};
+  }
+
+  static Vector<const index_t> view(const std::vector<index_t>& v) {
+    return Vector<const index_t>(v.data(), static_cast<index_t>(v.size()));
+  }
+
+  /// The objective gets the reference's position ids in double, and makes them itself in other types.
+  void read_documents() {
+    const auto lens = ref.template values<index_t>("input.seq_lens");
+    const auto& shape = ref.shape("input.seq_lens");
+    start.resize(ids.size()), remaining.resize(ids.size());
+    document_bounds(Matrix<const index_t>(lens.data(), shape[0], shape[1]), length, Vector<index_t>(start.data(), rows),
+                    Vector<index_t>(remaining.data(), rows));
+    CHECK(remaining == ref.template values<index_t>("input.doc_remaining"));
+    if constexpr (std::is_same_v<T, double>) position_ids = ref.template values<index_t>("input.position_ids");
   }
 
   TttLoss loss() const {

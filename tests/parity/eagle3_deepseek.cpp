@@ -23,6 +23,8 @@ void all() {
   test::Eagle3Case<Cases, T>("eagle3_deepseek").run();
   test::Eagle3Case<NoQLora<Cases>, T>("eagle3_deepseek_no_q_lora").run();
   test::Eagle3Case<Stretched<Cases>, T>("eagle3_deepseek_yarn").run();
+  test::Eagle3Case<Cases, T>("eagle3_deepseek_packed").run();
+  test::Eagle3Case<Stretched<Cases>, T>("eagle3_deepseek_packed_yarn_lk_alpha").run();
   test::Eagle3Case<V31<Cases>, T>("eagle3_deepseek_v3_1").run();
 }
 

@@ -27,6 +27,8 @@ TEST_CASE_TEMPLATE("reference: eagle3_k3, even sizes", T, float, double) {
   test::Eagle3Case<NoGate, T>("eagle3_k3_no_gate").run();
   test::Eagle3Case<V31, T>("eagle3_k3_v3_1").run();
   test::Eagle3Case<FullVocabulary, T>("eagle3_k3_full_vocab").run();
+  test::Eagle3Case<EvenCases, T>("eagle3_k3_packed").run();
+  test::Eagle3Case<EvenCases, T>("eagle3_k3_packed_lk_lambda").run();
   test::Eagle3Case<EvenCases, T>("eagle3_k3_lk_alpha").run();
   test::Eagle3Case<EvenCases, T>("eagle3_k3_lk_lambda").run();
 }

@@ -128,7 +128,14 @@ TEST_CASE("20 steps, resumed, and 20 more are 40 unbroken ones, bit for bit") {
 }
 
 TEST_CASE("settings come back exactly") {
-  const auto s = settings();
+  auto s = settings();
+  s.lk = LkLoss::lambda;
+  s.lk_kl_scale = 0.25, s.lk_kl_decay = 1.5;
+  s.fc_init = FcInit::last_identity;
+  s.packing = Packing::apart;
+  CHECK(s.to_json()["lk"] == "lambda");
+  CHECK(s.to_json()["fc_init"] == "last_identity");
+  CHECK(s.to_json()["packing"] == "apart");
   CHECK(TrainSettings::from_json(io::parse_json(s.to_json().dump(), "test"), "test").to_json() == s.to_json());
 }
 
@@ -186,6 +193,16 @@ TEST_CASE("settings of another type are refused by name, not converted") {
   refuse_setting("max_grad_norm", "\"none\"", "file: max_grad_norm: found \"none\"");
   refuse_setting("max_skipped_in_a_row", "1e3", "file: max_skipped_in_a_row");
   refuse_setting("ttt_steps", "0", "file: ttt_steps: found 0, wanted at least 1");
+  refuse_setting("lk", "\"beta\"", "file: lk: found \"beta\", wanted none or alpha or lambda");
+  refuse_setting("lk", "1", "file: lk: found 1, wanted none or alpha or lambda");
+  refuse_setting("lk_kl_scale", "1.5", "file: lk_kl_scale: found 1.5, wanted 0 to 1");
+  refuse_setting("lk_kl_decay", "-1", "file: lk_kl_decay: found -1, wanted a number >= 0");
+  refuse_setting("fc_init", "\"identity\"", "file: fc_init: found \"identity\", wanted normal or last_identity");
+  refuse_setting("packing", "\"on\"", "file: packing: found \"on\", wanted none or apart or through_target");
+  refuse_setting(
+      "packing", "\"through_target\"",
+      "file: packing: found through_target, wanted none or apart: Kimi K3's recurrent layers carry their state "
+      "over a document's end");
   auto j = settings().to_json();
   j.erase("eps");
   CHECK_THROWS_WITH_AS(TrainSettings::from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);

@@ -8,7 +8,6 @@
 ///       template <class T> using Trainer = ...;                // of test::SmallTarget
 ///       template <class T> static auto setup();                // the trainer's Setup
 ///       static constexpr const char* layers = "aux_layer_ids"; // the field of config.json
-///       static constexpr bool skips = true;                    // a step without anything to learn
 ///     };
 /// defines: Text, make, train, same_parameters, and test cases
 
@@ -168,9 +167,9 @@ TEST_CASE(KIND ": windows are learnt from only where the mask says, and of anoth
   CHECK(nothing.grad_norm == 0);
   CHECK(none.metrics(nothing.result).loss() == 0);
   CHECK(none.next_step() == 1);
-  CHECK(same_parameters(none, make<float>()) == Kind::skips);  // an update decays the weights
-  CHECK(nothing.skipped == Kind::skips);
-  CHECK(none.unsupervised() == (Kind::skips ? 1 : 0));
+  CHECK(same_parameters(none, make<float>()));  // an update would decay the weights
+  CHECK(nothing.skipped);
+  CHECK(none.unsupervised() == 1);
   mask.assign(63, 0);
   const auto seen = none.evaluate({windows, Vector<const std::uint8_t>(mask.data(), 63)});
   CHECK(none.metrics(seen).loss() == 0);
@@ -231,4 +230,67 @@ TEST_CASE(KIND ": a checkpoint of another run is refused, and the trainer stays 
   config["hidden_size"] = 28;
   test::write(at / "config.json", config.dump());
   refuse(make<float>(), "hidden_size: found 28, wanted 27");
+}
+
+namespace {
+
+/// Lengths of the pieces of a row that end behind each newline.
+std::vector<index_t> lengths_of(const Matrix<const index_t>& ids) {
+  std::vector<index_t> lens(static_cast<std::size_t>(ids.size()));
+  for (index_t r = 0; r < ids.extent(0); ++r) {
+    index_t* at = lens.data() + r * ids.extent(1);
+    for (index_t t = 0; t < ids.extent(1); ++t) {
+      ++*at;
+      if (ids(r, t) == 10) ++at;
+    }
+  }
+  return lens;
+}
+
+}  // namespace
+
+TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone decides, and a run goes on bit for bit") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.packing = Packing::apart;
+  auto plain = make<float>(), packed = make<float>(1, s), given = make<float>(2, s), resumed = make<float>(1, s);
+  std::vector<index_t> ids(63);
+  const Matrix<index_t> windows(ids.data(), 3, 21);
+  text.open().random_windows(s.seed, 0, windows);
+  const auto lens = lengths_of(windows);
+  REQUIRE(std::count(ids.begin(), ids.end(), 10) > 0);
+  const Matrix<const index_t> seq_lens(lens.data(), 3, 21);
+  const auto of_text = packed.step(text.open()).grad_norm;
+  CHECK(given.step({windows, {}, seq_lens}).grad_norm == of_text);
+  CHECK(plain.step({windows}).grad_norm != of_text);
+  packed.save(checkpoints);
+  resumed.resume(*checkpoints.latest());
+  train(packed, text.open(), 4), train(resumed, text.open(), 4);
+  CHECK(same_parameters(packed, resumed));
+  CHECK_THROWS_WITH_AS(plain.resume(*checkpoints.latest()), doctest::Contains("trainer.json: settings"), Error);
+  CHECK(packed.evaluate(text.open(), 2) == resumed.evaluate(text.open(), 2));
+  CHECK_THROWS_WITH_AS(plain.step({windows, {}, seq_lens}),
+                       "windows: seq_lens: found documents, wanted none, or packing apart", Error);
+}
+
+TEST_CASE(KIND ": documents that do not fill their windows are refused by name") {
+  auto s = settings();
+  s.packing = Packing::apart;
+  auto trainer = make<float>(1, s);
+  std::vector<index_t> ids(63, 1), lens{21, 0, 10, 11, 9, 12};
+  const auto step = [&](index_t rows) {
+    return trainer.step({Matrix<const index_t>(ids.data(), 3, 21), {}, Matrix<const index_t>(lens.data(), rows, 2)});
+  };
+  step(3);
+  CHECK_THROWS_WITH_AS(step(2), "windows: seq_lens: found 2 rows, wanted 3", Error);
+  lens[3] = 10;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 20 tokens, wanted 21", Error);
+  lens[3] = 12;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 22 tokens, wanted 21", Error);
+  lens[2] = 22, lens[3] = -1;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: length of document 1: found -1, wanted 0 or more", Error);
+  lens[2] = lens[3] = std::numeric_limits<index_t>::max();
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 9223372036854775807 tokens, wanted 21", Error);
 }

@@ -21,7 +21,6 @@ struct Kind {
     return {{1, 2, 4}};
   }
   static constexpr const char* layers = "target_layer_ids";
-  static constexpr bool skips = true;
 };
 
 }  // namespace

@@ -13,13 +13,12 @@ k3spec::DraftVocabulary vocabulary(k3spec::index_t first = 2) {
 #define KIND "eagle3"
 struct Kind {
   template <class T>
-  using Trainer = k3spec::Eagle3Trainer<k3spec::test::SmallTarget, T>;
+  using Trainer = k3spec::Eagle3Trainer<k3spec::test::SmallTarget, k3spec::test::SmallTarget, T>;
   template <class T>
   static typename Trainer<T>::Setup setup() {
     return {vocabulary(), {1, 2, 4}};
   }
   static constexpr const char* layers = "aux_layer_ids";
-  static constexpr bool skips = false;
 };
 
 }  // namespace
@@ -52,11 +51,94 @@ TEST_CASE("a trainer refuses what does not fit") {
                          Error);
   };
   refuse({vocabulary(), {1, 2}}, "aux layers: found 2, wanted 3");
-  refuse({vocabulary(), {1, 2, 6}}, "aux layer id: found 6, wanted 0 to 5");
+  refuse({vocabulary(), {1, 2, 6}}, "aux layer id: found 6, wanted 0 to 5, counted as after_layer_0");
   refuse({DraftVocabulary::whole(51), {1, 2, 4}}, "draft vocabulary: size: found 51, wanted 23");
   auto s = settings();
   s.ttt_steps = 0;
   CHECK_THROWS_WITH_AS(make<float>(1, s), "ttt_steps: found 0, wanted at least 1", Error);
   s.ttt_steps = 1000;
   CHECK_THROWS_AS(make<float>(1, s), Error);
+  s = settings();
+  s.lk_kl_scale = 2;
+  CHECK_THROWS_WITH_AS(make<float>(1, s), "lk_kl_scale: found 2, wanted 0 to 1", Error);
+  s = settings();
+  s.packing = Packing::through_target;
+  CHECK_THROWS_WITH_AS(make<float>(1, s), doctest::Contains("packing: found through_target, wanted none or apart"),
+                       Error);
+}
+
+namespace {
+
+struct Option {
+  const char* name;
+  TrainSettings settings = ::settings();
+  Eagle3Conventions conventions = {};
+
+  TrainerOf<float> make(int threads = 1) const {
+    return {Cpu{threads}, test::small_target<float>(), {vocabulary(), {1, 2, 4}, conventions}, settings};
+  }
+};
+
+std::vector<Option> options() {
+  std::vector<Option> all{{"alpha"}, {"lambda"}, {"last_identity"}, {"residual_mixture"}};
+  all[0].settings.lk = LkLoss::alpha;
+  all[1].settings.lk = LkLoss::lambda;
+  all[2].settings.fc_init = FcInit::last_identity;
+  all[3].conventions.aux_stream = AuxStream::residual_mixture;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("each option makes another run, which learns, and goes on bit for bit") {
+  const Text text(66), longer;
+  for (const Option& option : options()) {
+    CAPTURE(option.name);
+    const test::TemporaryDirectory directory;
+    CheckpointDirectory checkpoints(directory.path());
+    auto plain = ::make<float>(), whole = option.make(), resumed = option.make(2);
+    const auto before = whole.evaluate(text.open(), 1);
+    train(plain, text.open(), 2), train(whole, text.open(), 2);
+    CHECK_FALSE(same_parameters(plain, whole));
+    whole.save(checkpoints);
+    resumed.resume(*checkpoints.latest());
+    train(whole, text.open(), 40), train(resumed, text.open(), 40);
+    CHECK(same_parameters(whole, resumed));
+    CHECK(whole.evaluate(text.open(), 1).loss() < before.loss());
+    CHECK(whole.evaluate(text.open(), 1).simulated_accept_length() > before.simulated_accept_length());
+    CHECK_THROWS_AS(plain.resume(*checkpoints.latest()), Error);
+  }
+}
+
+TEST_CASE("acceptance rates are counted where the loss makes them") {
+  const Text text;
+  const auto all = options();
+  auto plain = make<float>(), alpha = all[0].make(), lambda = all[1].make();
+  const auto a = alpha.evaluate(text.open(), 2), l = lambda.evaluate(text.open(), 2);
+  CHECK(plain.evaluate(text.open(), 2).step_alpha(0).value() == 0);
+  CHECK(a.step_alpha(0).value() > 0);
+  CHECK(a.step_alpha(0).value() < 1);
+  for (index_t k = 0; k < 3; ++k) CHECK(a.step_alpha(k) == l.step_alpha(k));
+  CHECK(a.supervised() == l.supervised());
+}
+
+TEST_CASE("a checkpoint of another stream is another run's") {
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto mixture = options()[3].make();
+  mixture.save(checkpoints);
+  const auto config = io::read_json(*checkpoints.latest() / "config.json");
+  CHECK(config["aux_stream"] == "residual_mixture");
+  auto plain = make<float>();
+  CHECK_THROWS_WITH_AS(plain.resume(*checkpoints.latest()),
+                       doctest::Contains("aux_stream: found \"residual_mixture\", wanted \"running_sum\""), Error);
+  CHECK(plain.next_step() == 0);
+}
+
+TEST_CASE("fc may begin as [0 0 I]") {
+  const auto trainer = options()[2].make();
+  const auto w = trainer.parameters().weights().fc.weight;
+  for (index_t i = 0; i < 27; ++i) {
+    for (index_t j = 0; j < 81; ++j) CHECK(w.row(i)[j] == (j == 54 + i ? 1.0f : 0.0f));
+  }
 }

@@ -12,15 +12,16 @@
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/train/documents.hpp>
+#include <k3spec/train/nothing_supervised.hpp>
 
 namespace k3spec {
 
 /// A batch without any: there is nothing to learn from it, and a training loop goes on with the next.
-class NoValidAnchors : public Error {
+class NoValidAnchors : public NothingSupervised {
  public:
   explicit NoValidAnchors(index_t positions)
-      : Error("anchors", "none in " + std::to_string(positions) + " positions",
-              "a supervised position with room for its block, or with a supervised one after it") {}
+      : NothingSupervised("anchors", "none in " + std::to_string(positions) + " positions",
+                          "a supervised position with room for its block, or with a supervised one after it") {}
 };
 
 /// Positions of a row that may be anchors: [0, anchor_positions).

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/train/anchors.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/target_states.hpp>
@@ -80,8 +81,10 @@ class BlockBatches {
   using value_type = T;
   using Draft = DraftType;
   using Target = K3Target<TargetConfig>;
+  using Conventions = typename DraftForm<Draft::kind>::Conventions;
   struct Setup {
-    std::vector<index_t> layer_ids;  ///< the target layers whose states make the context
+    std::vector<index_t> layer_ids;  ///< the target layers whose states make the context, as the conventions count them
+    Conventions conventions = DraftForm<Draft::kind>::template conventions<typename Draft::config>();
   };
 
   static_assert(Draft::config::target_hidden_size == Target::hidden,
@@ -92,6 +95,7 @@ class BlockBatches {
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }
+  const Conventions& conventions() const { return conventions_; }
 
  protected:
   using Batch = BlockBatch<T, Draft::target_width>;
@@ -100,8 +104,10 @@ class BlockBatches {
   BlockBatches(Slot slot, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : settings_(checked(settings, setup)),
         layer_ids_(std::move(setup.layer_ids)),
-        states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers), settings.batch,
-                settings.length),
+        conventions_(setup.conventions),
+        states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers, conventions_),
+                settings.batch, settings.length, settings.packing),
+        documents_(settings.packing == Packing::apart ? settings.rows() : 0),
         sampler_(slot, span(settings)),
         all_count_(settings.rows()),
         prefix_lengths_(settings.variable_prefix ? settings.batch * settings.anchors : 0) {
@@ -120,10 +126,11 @@ class BlockBatches {
   /// \param prefixed  whether blocks may show more than their anchor; in decoding they never do
   /// \throws NoValidAnchors
   Batch make(const Cpu& cpu, const TextWindows& windows, index_t turn, bool prefixed) {
-    windows.check(settings_.batch, settings_.length);
+    windows.check(settings_.batch, settings_.length, settings_.packing);
     const Vector<const std::uint8_t> all(all_count_.data(), all_count_.size());
     const auto mask = windows.loss_mask.extent(0) == 0 ? all : windows.loss_mask;
-    sampler_.sample(mask, Documents{}, settings_.seed, turn);
+    const Documents documents = documents_.of(windows.seq_lens, settings_.length);
+    sampler_.sample(mask, documents, settings_.seed, turn);
     const Vector<index_t> prefixes(prefix_lengths_.data(), prefixed ? prefix_lengths_.size() : 0);
     if (prefixes.size() > 0) {
       draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes);
@@ -135,6 +142,7 @@ class BlockBatches {
             .target_hidden = Rows<const T, Draft::target_width>(states_.tapped().data(), settings_.rows()),
             .anchors = sampler_.anchors(),
             .keep = sampler_.keep(),
+            .documents = documents,
             .prefix_lengths = prefixes};
   }
 
@@ -162,8 +170,10 @@ class BlockBatches {
 
   TrainSettings settings_;
   std::vector<index_t> layer_ids_;
+  Conventions conventions_;
   DraftVocabulary vocabulary_ = DraftVocabulary::whole(Draft::vocabulary);
   TargetStates<TargetConfig, T> states_;
+  DocumentBounds documents_;
   AnchorSampler sampler_;
   Buffer<std::uint8_t> all_count_;
   Buffer<index_t> prefix_lengths_;

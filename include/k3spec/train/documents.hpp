@@ -1,14 +1,24 @@
 #pragma once
 /// \file
 /// Several documents in one row of a batch, one behind the other.
-/// defines: Documents, document_bounds
+/// defines: Packing, Documents, check_documents, document_bounds, cut_documents, DocumentBounds
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/core/buffer.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace k3spec {
+
+/// none: a row is one document. apart: the frozen target runs each document as a sequence of its own, and the draft
+/// sees the row with all of them. through_target: the target runs the row as one sequence; no target here can do that.
+enum class Packing { none, apart, through_target };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<Packing>{"none", "apart", "through_target"};
 
 /// Of R = sequences · length positions. Empty views: every row is one document.
 struct Documents {
@@ -18,20 +28,65 @@ struct Documents {
   bool packed() const { return remaining.extent(0) > 0; }
 };
 
-/// From seq_lens [sequences, documents], tokens of each (0: no more documents), to a Documents' views.
-/// \throws Error unless a row's documents fill it
+/// \param seq_lens  [sequences, documents], tokens of each; 0: none
+/// \throws Error unless each row's documents fill `length` positions
+inline void check_documents(const Matrix<const index_t>& seq_lens, index_t length) {
+  for (index_t b = 0; b < seq_lens.extent(0); ++b) {
+    const std::string row = "documents of row " + std::to_string(b);
+    index_t tokens = 0;
+    for (index_t d = 0; d < seq_lens.extent(1); ++d) {
+      const index_t n = seq_lens(b, d);
+      if (n < 0) throw Error(row + ": length of document " + std::to_string(d), std::to_string(n), "0 or more");
+      tokens = std::min(n, std::numeric_limits<index_t>::max() - tokens) + tokens;
+    }
+    if (tokens != length) throw Error(row, std::to_string(tokens) + " tokens", std::to_string(length));
+  }
+}
+
+/// From seq_lens to a Documents' views.
+/// \throws Error as check_documents does
 inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t length, Vector<index_t> start,
                             Vector<index_t> remaining) {
+  check_documents(seq_lens, length);
   for (index_t b = 0; b < seq_lens.extent(0); ++b) {
     index_t at = 0;
     for (index_t d = 0; d < seq_lens.extent(1); ++d) {
       const index_t begin = at, end = begin + seq_lens(b, d);
-      if (end < begin || end > length) break;
       for (; at < end; ++at) start(b * length + at) = begin, remaining(b * length + at) = end - 1 - at;
     }
-    if (at == length) continue;
-    throw Error("documents of row " + std::to_string(b), std::to_string(at) + " tokens", std::to_string(length));
   }
 }
+
+/// Cuts rows into documents behind each token `last`: seq_lens [sequences, length], zero-padded.
+inline void cut_documents(const Matrix<const index_t>& ids, index_t last, const Matrix<index_t>& seq_lens) {
+  for (index_t b = 0; b < ids.extent(0); ++b) {
+    index_t documents = 0, begin = 0;
+    for (index_t t = 0; t < ids.extent(1); ++t) {
+      seq_lens(b, t) = 0;
+      if (ids(b, t) != last && t + 1 < ids.extent(1)) continue;
+      seq_lens(b, documents++) = t + 1 - begin;
+      begin = t + 1;
+    }
+  }
+}
+
+/// Owns the bounds of one batch's documents at a time.
+class DocumentBounds {
+ public:
+  /// \param rows  sequences · length; 0: no batch has documents
+  explicit DocumentBounds(index_t rows) : start_(rows), remaining_(rows) {}
+
+  /// Those of `seq_lens`, valid until the next call; without any, every row is one document.
+  /// \throws Error as check_documents does
+  Documents of(const Matrix<const index_t>& seq_lens, index_t length) {
+    if (seq_lens.extent(0) == 0) return {};
+    const Vector<index_t> start(start_.data(), start_.size()), remaining(remaining_.data(), remaining_.size());
+    document_bounds(seq_lens, length, start, remaining);
+    return {start, remaining};
+  }
+
+ private:
+  Buffer<index_t> start_, remaining_;
+};
 
 }  // namespace k3spec

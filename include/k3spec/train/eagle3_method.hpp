@@ -7,42 +7,57 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/train/fc_init.hpp>
 #include <k3spec/train/metrics.hpp>
+#include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/target_features.hpp>
 #include <k3spec/train/trainer.hpp>
 #include <k3spec/train/ttt_objective.hpp>
 
 namespace k3spec {
 
-template <class Config, Element T>
+template <class TargetConfig, class Config, Element T>
 class Eagle3Method {
  public:
   using value_type = T;
   using Draft = Eagle3Draft<Config>;
-  using Target = K3Target<Config>;
+  using Target = K3Target<TargetConfig>;
   using Result = TttResult;
   using Metrics = TttMetrics;
+  using Conventions = Eagle3Conventions;
   struct Setup {
     DraftVocabulary vocabulary;
-    std::vector<index_t> layer_ids;  ///< the target layers the draft reads
+    std::vector<index_t> layer_ids;  ///< the target layers the draft reads, as the conventions count them
+    Conventions conventions = DraftForm<DraftKind::eagle3>::conventions<Config>();
   };
 
   Eagle3Method(Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
-        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, settings.batch, settings.length),
-        objective_(settings.rows(), settings.ttt_steps) {}
+        conventions_(setup.conventions),
+        fc_init_(settings.fc_init),
+        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
+                  settings.length, settings.packing),
+        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {}
 
-  /// The draft shares the target's embedding.
+  /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
+  /// \throws Error when the settings' fc does not fit
   void initialize(Parameters<Draft, T>& parameters) const {
-    const auto from = features_.embedding();
-    std::copy_n(from.data(), from.size(), parameters.mutable_weights().embed_tokens.data());
+    if constexpr (Draft::hidden == Target::hidden) {
+      const auto from = features_.embedding();
+      std::copy_n(from.data(), from.size(), parameters.mutable_weights().embed_tokens.data());
+    }
+    initialize_fc(fc_init_, parameters);
   }
 
+  /// \throws NothingSupervised, the gradients as they were
   Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
                           index_t /*step*/) {
     const auto batch = features_.make(cpu, windows);
-    return objective_.forward_backward(cpu, w, d_w, batch, features_.teacher());
+    const Result result = objective_.forward_backward(cpu, w, d_w, batch, features_.teacher());
+    if (result.valid > 0) return result;
+    throw NothingSupervised("predictions", "none in " + std::to_string(batch.input_ids.extent(0)) + " positions",
+                            "one in the loss mask whose target token the draft can say");
   }
 
   Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
@@ -68,19 +83,23 @@ class Eagle3Method {
 
   const DraftVocabulary& vocabulary() const { return features_.vocabulary(); }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }
+  const Conventions& conventions() const { return conventions_; }
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return TargetFeatures<Config, T>::bytes(s.batch, s.length) + TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+    return TargetFeatures<TargetConfig, Config, T>::bytes(s.batch, s.length) +
+           TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
   }
 
  private:
   std::vector<index_t> layer_ids_;
-  TargetFeatures<Config, T> features_;
+  Conventions conventions_;
+  FcInit fc_init_;
+  TargetFeatures<TargetConfig, Config, T> features_;
   TttObjective<Draft, T> objective_;
 };
 
-template <class Config, Element T>
-using Eagle3Trainer = Trainer<Eagle3Method<Config, T>>;
+template <class TargetConfig, class Config, Element T>
+using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T>>;
 
 }  // namespace k3spec

@@ -17,23 +17,29 @@
 
 namespace k3spec {
 
-/// Owns the target, and the features of one batch at a time. R = batch · length rows.
-template <class Config, Element T>
+/// Owns the target, and the features of one batch at a time. R = batch · length rows. Config is the draft's: its own
+/// widths, but the target's vocabulary.
+template <class TargetConfig, class Config, Element T>
 class TargetFeatures {
  public:
   using Draft = Eagle3Draft<Config>;
-  using Target = K3Target<Config>;
+  using Target = K3Target<TargetConfig>;
   using Batch = TttBatch<T, Draft::aux_width>;
   static_assert(Config::target_hidden_size == Target::hidden,
                 "TargetFeatures: target_hidden_size is not the target's hidden_size");
+  static_assert(Config::vocab_size == TargetConfig::vocab_size,
+                "TargetFeatures: vocab_size is not the target's, whose tokens the draft reads and says");
 
-  /// \param aux_layer_ids  as many as the draft reads, see eagle3_taps
+  /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
+  /// \param packing        whether windows may have documents
   /// \throws Error when there are others, or the vocabulary is not one of this draft and target
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
-                 index_t batch, index_t length)
-      : states_(std::move(target), eagle3_taps(aux_layer_ids, Config::num_hidden_layers), batch, length),
+                 const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none)
+      : states_(std::move(target), eagle3_taps(aux_layer_ids, TargetConfig::num_hidden_layers, conventions), batch,
+                length, packing),
         vocabulary_(std::move(vocabulary)),
         length_(length),
+        documents_(packing == Packing::apart ? batch * length : 0),
         arena_(own_bytes(batch, length)) {
     check();
     rows_ = Features::allocate(arena_, batch * length);
@@ -43,7 +49,7 @@ class TargetFeatures {
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
   static constexpr std::size_t bytes(index_t batch, index_t length) {
-    return TargetStates<Config, T>::bytes(batch, length, Draft::num_aux) + own_bytes(batch, length);
+    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux) + own_bytes(batch, length);
   }
 
   /// The result is valid until the next call.
@@ -52,15 +58,22 @@ class TargetFeatures {
     shift(windows);
     choose(cpu);
     const Rows<const T, Draft::aux_width> aux(states_.tapped().data(), states_.tapped().extent(0));
-    return {length_, rows_.input_ids, rows_.attention_mask, rows_.loss_mask, aux, rows_.top, vocabulary_.t2d()};
+    return {.length = length_,
+            .input_ids = rows_.input_ids,
+            .attention_mask = rows_.attention_mask,
+            .loss_mask = rows_.loss_mask,
+            .aux = aux,
+            .teacher_top = rows_.top,
+            .t2d = vocabulary_.t2d(),
+            .documents = documents_.of(windows.seq_lens, length_)};
   }
 
   /// The teacher of the batch made last.
   HiddenTeacher<T> teacher() const { return {states_.last().matrix(), rows_.selected_head.matrix(), length_}; }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
-  /// The target's embedding [vocab, hidden], which the draft shares.
-  View<const T, Config::vocab_size, Config::hidden_size> embedding() const { return states_.weights().embed_tokens; }
+  /// The target's embedding [vocab, target hidden].
+  View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.weights().embed_tokens; }
 
  private:
   /// Rows of full-vocabulary logits that exist at a time.
@@ -137,9 +150,10 @@ class TargetFeatures {
     for (index_t r = 0; r < rows; ++r) rows_.top(r) = is_last(r) ? 0 : rows_.top(r + 1);
   }
 
-  TargetStates<Config, T> states_;
+  TargetStates<TargetConfig, T> states_;
   DraftVocabulary vocabulary_;
   index_t length_;
+  DocumentBounds documents_;
   Arena arena_;
   Features rows_;
 };

@@ -10,6 +10,7 @@
 
 #include <k3spec/core/arena.hpp>
 #include <k3spec/target/forward.hpp>
+#include <k3spec/train/documents.hpp>
 
 namespace k3spec {
 
@@ -18,16 +19,26 @@ struct TextWindows {
   Matrix<const index_t> ids;
   Vector<const std::uint8_t> loss_mask = {};  ///< [batch · length] 0: not to be learnt; empty: all are
 
+  /// [batch, most documents] tokens of each document, zero-padded; empty: every window is one. Needs Packing::apart.
+  Matrix<const index_t> seq_lens = {};
+
   bool counts(index_t row) const { return loss_mask.extent(0) == 0 || loss_mask(row) != 0; }
 
-  /// \throws Error on other shapes
-  void check(index_t batch, index_t length) const {
+  /// \throws Error on other shapes, documents that do not fill their windows, documents without packing
+  void check(index_t batch, index_t length, Packing packing) const {
     const auto shape = [](index_t a, index_t b) { return std::to_string(a) + " x " + std::to_string(b); };
     if (ids.extent(0) != batch || ids.extent(1) != length || !ids.is_packed()) {
       throw Error("windows", shape(ids.extent(0), ids.extent(1)), shape(batch, length) + ", packed");
     }
-    if (loss_mask.extent(0) == 0 || loss_mask.extent(0) == batch * length) return;
-    throw Error("windows: loss_mask", std::to_string(loss_mask.extent(0)), std::to_string(batch * length) + " or none");
+    if (loss_mask.extent(0) != 0 && loss_mask.extent(0) != batch * length) {
+      throw Error("windows: loss_mask", std::to_string(loss_mask.extent(0)),
+                  std::to_string(batch * length) + " or none");
+    }
+    const index_t packed = seq_lens.extent(0);
+    if (packed == 0) return;
+    require(packing == Packing::apart, "windows: seq_lens", "documents", "none, or packing apart");
+    if (packed != batch) throw Error("windows: seq_lens", std::to_string(packed) + " rows", std::to_string(batch));
+    check_documents(seq_lens, length);
   }
 };
 
@@ -38,11 +49,14 @@ class TargetStates {
   using Target = K3Target<Config>;
   static constexpr index_t hidden = Target::hidden;
 
-  TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length)
+  TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
+               Packing packing = Packing::none)
       : parameters_(std::move(parameters)),
         target_(parameters_.weights()),
         taps_(std::move(taps)),
+        packing_(packing),
         state_({.sequences = batch, .capacity = length, .rollback = 0}),
+        document_state_({.sequences = packing == Packing::apart ? 1 : 0, .capacity = length, .rollback = 0}),
         arena_(bytes(batch, length, tap_count())) {
     rows_ = Kept::allocate(arena_, batch * length, tap_count());
   }
@@ -55,10 +69,12 @@ class TargetStates {
     });
   }
 
-  /// Each window is a sequence of its own.
+  /// Each window, or each of its documents, is a sequence of its own.
   /// \throws Error on windows of another shape, or ids out of range
   void run(const Cpu& cpu, const TextWindows& windows) {
-    windows.check(state_.sequences(), state_.sequences() == 0 ? 0 : rows_.last.extent(0) / state_.sequences());
+    const index_t length = state_.sequences() == 0 ? 0 : rows_.last.extent(0) / state_.sequences();
+    windows.check(state_.sequences(), length, packing_);
+    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, length);
     for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
     target_.forward(cpu, state_, windows.ids, {rows_.last.matrix(), taps_, rows_.tapped}, arena_);
   }
@@ -73,6 +89,22 @@ class TargetStates {
   typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
 
  private:
+  /// One behind the other: a sequence's states do not depend on what runs beside it.
+  void run_documents(const Cpu& cpu, const TextWindows& windows, index_t length) {
+    const auto taps = tap_count() * hidden;
+    for (index_t b = 0; b < windows.ids.extent(0); ++b) {
+      index_t row = b * length;
+      for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
+        const index_t n = windows.seq_lens(b, d);
+        if (n == 0) continue;
+        document_state_.reset(0);
+        target_.forward(cpu, document_state_, Matrix<const index_t>(windows.ids.data() + row, 1, n),
+                        {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, taps)}, arena_);
+        row += n;
+      }
+    }
+  }
+
   struct Kept {
     Rows<T, hidden> last;
     Matrix<T> tapped;
@@ -89,7 +121,8 @@ class TargetStates {
   Parameters<Target, T> parameters_;
   FrozenTarget<Config, T> target_;
   std::vector<Tap> taps_;
-  TargetState<Config, T> state_;
+  Packing packing_;
+  TargetState<Config, T> state_, document_state_;
   Arena arena_;
   Kept rows_;
 };

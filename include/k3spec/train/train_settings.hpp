@@ -11,9 +11,12 @@
 #include <utility>
 
 #include <k3spec/core/format.hpp>
-#include <k3spec/io/json.hpp>
+#include <k3spec/io/config_json.hpp>
 #include <k3spec/train/adamw.hpp>
+#include <k3spec/train/documents.hpp>
+#include <k3spec/train/fc_init.hpp>
 #include <k3spec/train/schedule.hpp>
+#include <k3spec/train/ttt_loss.hpp>
 
 namespace k3spec {
 
@@ -21,10 +24,14 @@ struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
   static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();
 
-  index_t batch = 8;      ///< windows a step
-  index_t length = 192;   ///< tokens a window
-  index_t ttt_steps = 5;  ///< EAGLE-3: drafted tokens the unroll trains
-  index_t anchors = 24;   ///< block drafts: blocks in a window
+  index_t batch = 8;                        ///< windows a step
+  index_t length = 192;                     ///< tokens a window
+  index_t ttt_steps = 5;                    ///< EAGLE-3: drafted tokens the unroll trains
+  LkLoss lk = LkLoss::none;                 ///< EAGLE-3: the loss, see TttLoss
+  double lk_kl_scale = 1, lk_kl_decay = 3;  ///< of LkLoss::lambda
+  FcInit fc_init = FcInit::normal;          ///< EAGLE-3
+  Packing packing = Packing::none;          ///< apart: windows are cut into documents behind their newlines
+  index_t anchors = 24;                     ///< block drafts: blocks in a window
   /// Block drafts: slots weigh exp(-k / gamma), k counted from the first supervised one; infinity: all alike.
   double gamma = 4;
   /// DFlash: blocks begin with a random number of the text's own tokens, `l` of them with a chance as prefix_base^l.
@@ -41,6 +48,7 @@ struct TrainSettings {
 
   /// Rows, and so tokens, of a step.
   constexpr index_t rows() const { return batch * length; }
+  constexpr TttLoss ttt_loss() const { return {lk, lk_kl_scale, lk_kl_decay}; }
 
   /// \throws Error naming the setting
   void check() const {
@@ -54,6 +62,11 @@ struct TrainSettings {
     at_least("length", length, 2);
     at_least("ttt_steps", ttt_steps, 1);
     at_least("anchors", anchors, 1);
+    ttt_loss().check();
+    if (packing == Packing::through_target) {
+      throw Error("packing", "through_target",
+                  "none or apart: Kimi K3's recurrent layers carry their state over a document's end");
+    }
     wanted(gamma > 0, "gamma", gamma, "a number > 0 (infinity: slots weigh alike)");
     wanted(markov_deviation > 0 && std::isfinite(markov_deviation), "markov_deviation", markov_deviation,
            "a number > 0");
@@ -70,13 +83,19 @@ struct TrainSettings {
     optimizer.check();
   }
 
-  /// Numbers and truths, but for a number of steps that is not fixed (null) and what may be infinite ("infinity").
+  /// Numbers, truths and names, but for a number of steps that is not fixed (null) and what may be infinite
+  /// ("infinity").
   io::json to_json() const {
     const bool open = schedule.total_steps == WarmupCosine::open;
     const auto or_infinity = [](double x) { return std::isfinite(x) ? io::json(x) : io::json(infinity); };
     return {{"batch", batch},
             {"length", length},
             {"ttt_steps", ttt_steps},
+            {"lk", io::detail::value_name(lk)},
+            {"lk_kl_scale", lk_kl_scale},
+            {"lk_kl_decay", lk_kl_decay},
+            {"fc_init", io::detail::value_name(fc_init)},
+            {"packing", io::detail::value_name(packing)},
             {"anchors", anchors},
             {"gamma", or_infinity(gamma)},
             {"variable_prefix", variable_prefix},
@@ -106,6 +125,11 @@ struct TrainSettings {
     fields.read("batch", s.batch);
     fields.read("length", s.length);
     fields.read("ttt_steps", s.ttt_steps);
+    fields.read("lk", s.lk);
+    fields.read("lk_kl_scale", s.lk_kl_scale);
+    fields.read("lk_kl_decay", s.lk_kl_decay);
+    fields.read("fc_init", s.fc_init);
+    fields.read("packing", s.packing);
     fields.read("anchors", s.anchors);
     fields.read_or("gamma", infinity, std::numeric_limits<double>::infinity(), s.gamma);
     fields.read("variable_prefix", s.variable_prefix);
@@ -163,6 +187,13 @@ struct TrainSettings {
       if (!found.is_boolean()) fail(name, found, "true or false");
       value = found.get<bool>();
     }
+    template <class E>
+      requires std::is_enum_v<E>
+    void read(const char* name, E& value) const {
+      const auto known = io::detail::named_value<E>(at(name));
+      if (!known) fail(name, at(name), io::detail::all_names<E>());
+      value = *known;
+    }
     /// `meaning` where the file has `word`.
     template <class T>
     void read_or(const char* name, const io::json& word, T meaning, T& value) const {
@@ -178,7 +209,7 @@ struct TrainSettings {
       constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<index_t>::max());
       return found.is_number_integer() && !(found.is_number_unsigned() && found.get<std::uint64_t>() > most);
     }
-    [[noreturn]] void fail(const char* name, const io::json& found, const char* wanted) const {
+    [[noreturn]] void fail(const char* name, const io::json& found, const std::string& wanted) const {
       throw Error(subject + ": " + name, io::detail::excerpt(found), wanted);
     }
     const io::json& at(const char* name) const {

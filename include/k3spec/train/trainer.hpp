@@ -4,13 +4,13 @@
 /// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it.
 ///
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
-/// Draft, Target, Result, Metrics and Setup, and
+/// Draft, Target, Result, Metrics, Conventions and Setup, and
 ///   Method(target parameters, setup, settings)
 ///   initialize(parameters)                                   what fresh parameters take from the target
-///   forward_backward(cpu, weights, gradients, windows, step) a Result; throws NoValidAnchors if nothing can be learnt
-///   evaluate(cpu, weights, windows, index)                   a Result; the same choices for the same index
+///   forward_backward(cpu, weights, gradients, windows, step) a Result; throws NothingSupervised if nothing can be
+///   learnt evaluate(cpu, weights, windows, index)                   a Result; the same choices for the same index
 ///   metrics(result), metrics()                               a result's sums, or none
-///   vocabulary(), layer_ids(), bytes(settings)
+///   vocabulary(), layer_ids(), conventions(), bytes(settings)
 /// Metrics has +=, loss(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name, value) for what
 /// else there is.
 /// defines: Trainer
@@ -21,9 +21,9 @@
 
 #include <k3spec/core/device.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/train/anchors.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/text.hpp>
 
@@ -47,18 +47,21 @@ class Trainer {
   };
 
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
-  /// \throws Error on settings out of range
+  /// \throws Error on settings out of range, and conventions that such a draft cannot have
   Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : cpu_(cpu),
         progress_{checked(settings), 0},
         method_(std::move(target), std::move(setup), settings),
         optimizer_(settings.optimizer, initialized()),
-        ids_(settings.rows()) {}
+        ids_(settings.rows()),
+        seq_lens_(settings.packing == Packing::apart ? settings.rows() : 0) {
+    config_json();  // a run that could not be saved does not begin
+  }
 
   /// One step on the text's windows that are this step's turn.
   Report step(const ByteText& text) {
     text.random_windows(settings().seed, next_step(), windows());
-    return step(TextWindows{windows()});
+    return step(text_windows());
   }
 
   /// One step on other windows.
@@ -69,7 +72,7 @@ class Trainer {
     const index_t turn = progress_.next_step++;
     try {
       report.result = method_.forward_backward(cpu_, parameters_.weights(), gradients_.weights(), windows, turn);
-    } catch (const NoValidAnchors&) {
+    } catch (const NothingSupervised&) {
       ++progress_.unsupervised;
       return {.result = {}, .lr = report.lr, .skipped = true};
     }
@@ -83,7 +86,7 @@ class Trainer {
   Result evaluate(const TextWindows& windows, index_t index = 0) {
     try {
       return method_.evaluate(cpu_, parameters_.weights(), windows, index);
-    } catch (const NoValidAnchors&) {
+    } catch (const NothingSupervised&) {
       return {};
     }
   }
@@ -94,7 +97,7 @@ class Trainer {
     const index_t there = text.windows(settings().length) / settings().batch;
     for (index_t i = 0; i < std::min(batches, there); ++i) {
       text.consecutive_windows(i * settings().batch, windows());
-      sums += metrics(evaluate(TextWindows{windows()}, i));
+      sums += metrics(evaluate(text_windows(), i));
     }
     return sums;
   }
@@ -105,15 +108,14 @@ class Trainer {
   /// Makes a new checkpoint: the draft and all that is needed to go on.
   void save(CheckpointDirectory& checkpoints) {
     checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
-      save_draft(directory, parameters_, method_.vocabulary(),
-                 io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>));
+      save_draft(directory, parameters_, method_.vocabulary(), config_json());
       checkpoints.before("trainer");
       save_trainer(directory, optimizer_, progress_);
     });
   }
 
   /// Goes on from a checkpoint. The settings must be the checkpoint's (read_trainer_progress), and so must target,
-  /// vocabulary and layers.
+  /// vocabulary, layers and conventions.
   /// \throws Error when they are others, or the files do not fit
   void resume(const std::filesystem::path& directory) {
     const TrainerProgress saved = read_trainer_progress(directory);
@@ -170,10 +172,35 @@ class Trainer {
 
   Matrix<index_t> windows() { return Matrix<index_t>(ids_.data(), settings().batch, settings().length); }
 
+  /// What stands in windows(), cut into documents when they are packed.
+  TextWindows text_windows() {
+    TextWindows all{windows()};
+    if (settings().packing != Packing::apart) return all;
+    const Matrix<index_t> seq_lens(seq_lens_.data(), settings().batch, settings().length);
+    cut_documents(all.ids, '\n', seq_lens);
+    all.seq_lens = seq_lens;
+    return all;
+  }
+
+  io::json config_json() const {
+    return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
+  }
+
+  void check_conventions(const typename Method::Conventions& found, const std::string& file) const {
+    io::json wanted;
+    Method::Conventions::visit(method_.conventions(),
+                               [&](const char* name, auto value) { wanted[name] = io::detail::value_name(value); });
+    Method::Conventions::visit(found, [&](const char* name, auto value) {
+      const io::json there = io::detail::value_name(value);
+      if (there != wanted[name]) throw Error(file + ": " + name, there.dump(), wanted[name].dump());
+    });
+  }
+
   void check_config(const std::filesystem::path& directory) const {
     const auto file = directory / draft_config_name;
     const io::json config = io::read_json(file);
     io::check_draft_config<Draft::kind, Config>(config, file.string());
+    check_conventions(io::draft_conventions<Draft::kind>(config, file.string()), file.string());
     const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
     if (found == method_.layer_ids()) return;
     throw Error(file.string() + ": " + DraftForm<Draft::kind>::layers_field, io::json(found).dump(),
@@ -192,7 +219,7 @@ class Trainer {
   Parameters<Draft, T> parameters_;
   Gradients<Draft, T> gradients_;
   AdamW<Draft, T> optimizer_;
-  Buffer<index_t> ids_;
+  Buffer<index_t> ids_, seq_lens_;
 };
 
 }  // namespace k3spec

@@ -22,14 +22,14 @@
 
 namespace k3spec {
 
-template <class Draft, Element T>
+/// \tparam ChunkRows  rows of logits that exist at a time
+template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::draft_vocabulary)>
 class TttObjective {
  public:
   using S = accumulate_t<T>;
   using Batch = TttBatch<T, Draft::aux_width>;
   static constexpr index_t vocabulary = Draft::draft_vocabulary;
-  /// Rows of logits that exist at a time.
-  static constexpr index_t chunk = chunk_rows(vocabulary);
+  static constexpr index_t chunk = ChunkRows;
 
   /// \param rows  sequences · length of a batch
   /// \throws Error on steps or loss options out of range
@@ -79,6 +79,7 @@ class TttObjective {
     std::array<Rows<S, Draft::hidden>, Draft::max_steps> d_out;
     std::array<Vector<S>, Draft::max_steps> losses, alphas;    // per row; 0 where nothing is supervised
     std::array<Vector<std::uint8_t>, Draft::max_steps> right;  // argmax agrees and supervised
+    Vector<index_t> position_ids;                              // of packed documents, with RoPE
     Vector<std::uint8_t> supervised;                           // loss mask and teacher's choice in the draft vocabulary
   };
 
@@ -106,6 +107,7 @@ class TttObjective {
       take_rows(a, rows, b->right[k]);
     }
     take_rows(a, rows, b->supervised);
+    if constexpr (Draft::Attention::has_rope) take_rows(a, rows, b->position_ids);
   }
 
   static constexpr std::size_t chunk_bytes(index_t rows) {
@@ -120,8 +122,8 @@ class TttObjective {
   TttResult run(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
                 const Batch& batch, const Teacher& teacher, const Matrix<S>& d_aux) {
     check_ttt_batch(batch, rows_, Draft::vocabulary);
-    const CausalVisibility visible{batch.attention_mask.data(), batch.length};
-    const RotaryPositions positions{nullptr, batch.length};
+    const CausalVisibility visible = visibility(batch);
+    const RotaryPositions positions = rotary_positions(batch);
     Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, positions, acts_);
     TttResult result = supervise(batch);
     clear(cpu);
@@ -133,6 +135,19 @@ class TttObjective {
     }
     gather(batch, result);
     return result;
+  }
+
+  static CausalVisibility visibility(const Batch& batch) {
+    if (batch.documents.packed()) return {nullptr, batch.length, batch.documents.start.data()};
+    return {batch.attention_mask.data(), batch.length};
+  }
+
+  RotaryPositions rotary_positions(const Batch& batch) const {
+    if (batch.position_ids.extent(0) > 0) return {batch.position_ids.data(), batch.length};
+    if (!Draft::Attention::has_rope || !batch.documents.packed()) return {nullptr, batch.length};
+    const auto& ids = buffers_.position_ids;
+    for (index_t r = 0; r < rows_; ++r) ids(r) = r % batch.length - batch.documents.start(r);
+    return {ids.data(), batch.length};
   }
 
   void clear(const Cpu& cpu) {

@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// How EAGLE-3's fc, which turns the target's auxiliary states into the draft's first hidden state, begins.
+/// defines: FcInit, initialize_fc
+
+#include <algorithm>
+#include <string>
+
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/core/parameters.hpp>
+
+namespace k3spec {
+
+/// normal: as all other weights do. last_identity: [0 … 0 I], so that the draft begins with the last auxiliary state.
+enum class FcInit { normal, last_identity };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<FcInit>{"normal", "last_identity"};
+
+/// \throws Error when the identity does not fit: states of the target are not as wide as the draft's
+template <class Draft, Element T>
+void initialize_fc(FcInit init, Parameters<Draft, T>& parameters) {
+  if (init == FcInit::normal) return;
+  if (Draft::aux_size != Draft::hidden) {
+    throw Error("fc_init", "last_identity",
+                "normal: target_hidden_size " + std::to_string(Draft::aux_size) + " is not hidden_size " +
+                    std::to_string(Draft::hidden));
+  }
+  const auto weight = parameters.mutable_weights().fc.weight;
+  std::fill_n(weight.data(), weight.size(), T(0.0f));
+  for (index_t i = 0; i < Draft::hidden; ++i) weight.row(i)[Draft::aux_width - Draft::hidden + i] = T(1.0f);
+}
+
+}  // namespace k3spec

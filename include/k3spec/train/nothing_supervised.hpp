@@ -1,0 +1,15 @@
+#pragma once
+/// \file
+/// defines: NothingSupervised
+
+#include <k3spec/core/error.hpp>
+
+namespace k3spec {
+
+/// A batch from which nothing can be learnt: a training loop counts it and goes on with the next.
+class NothingSupervised : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace k3spec
