@@ -29,6 +29,7 @@
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/parallel_options.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/check.hpp>

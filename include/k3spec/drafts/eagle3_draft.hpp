@@ -17,7 +17,7 @@ namespace k3spec {
 
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 template <class Config>
-struct Eagle3Draft {
+struct Eagle3Draft : CheckedEagle3<Config> {
   static_assert(Config::draft_vocab_size <= Config::vocab_size,
                 "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
   static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
