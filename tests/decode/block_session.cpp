@@ -267,6 +267,10 @@ TEST_CASE("a block session refuses what was not planned for") {
   CHECK_THROWS_WITH_AS(session.draft(Cpu{}, 2, {0.5, 0}), "draft: temperature: found 0.5, wanted 0, as planned", Error);
   CHECK(session.draft(Cpu{}, 3, {}).size() == 3);
   CHECK(session.draft(Cpu{}, 0, {}).size() == 0);
+  typename Session::Conventions other;
+  other.aux_stream = AuxStream::residual_mixture, other.layer_ids = LayerIds::layers_executed;
+  CHECK(Session::taps(std::array<index_t, 3>{0, 2, 4}, 4, other) ==
+        std::vector<Tap>{{Tap::What::embedding}, {Tap::What::residual_mixture, 1}, {Tap::What::post_norm}});
   CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 2>{0, 1}, 4, {}), "target layers: found 2, wanted 3", Error);
   CHECK_THROWS_WITH_AS(Session::taps(std::array<index_t, 3>{0, 1, 4}, 4, {}),
                        "target layer id: found 4, wanted -1 to 3, counted as after_layer_0", Error);

@@ -65,9 +65,11 @@ class Oracle {
 };
 
 /// The target's states over a whole text.
-std::vector<float> states_of(std::span<const index_t> text) {
+std::vector<float> states_of(std::span<const index_t> text, std::span<const index_t> ids = layers,
+                             const Eagle3Conventions& conventions = {}) {
   const auto n = static_cast<index_t>(text.size());
-  TargetSession<Config, float> session(*tiny().target, Oracle::taps(layers, Config::num_hidden_layers, {}), n, n, 0, 0);
+  const auto taps = Oracle::taps(ids, Config::num_hidden_layers, conventions);
+  TargetSession<Config, float> session(*tiny().target, taps, n, n, 0, 0);
   session.forward(Cpu{}, text, 0);
   const auto rows = session.tapped(n);
   return {rows.data(), rows.data() + rows.size()};
@@ -122,4 +124,24 @@ TEST_CASE("the fewest target forwards: an oracle's rounds are as deep as its pro
   }
   CHECK(result.target_forwards == forwards);
   CHECK(result.accepted == right);
+}
+
+TEST_CASE("a session is told the states that its draft's conventions name") {
+  const auto told = [](const std::array<index_t, 3>& ids, const Eagle3Conventions& conventions) {
+    Oracle::Log log;
+    SpeculativeDecoder<Config, Oracle> decoder(*tiny().target, ids, conventions, Oracle::Source{&log}, 160,
+                                               decode_options(6, 30));
+    const auto prompt = tiny().prompt(0);
+    log.text.assign(prompt.begin(), prompt.end());
+    for (const auto t : tiny().continuation(0)) log.text.push_back(t);
+    (void)decoder.generate(Cpu{}, prompt);
+    CHECK(same_bits(log.states, states_of(std::span(log.text).first(log.next.size()), ids, conventions)));
+    return log.states;
+  };
+  const Eagle3Conventions executed{.layer_ids = LayerIds::layers_executed};
+  const Eagle3Conventions mixture{.aux_stream = AuxStream::residual_mixture};
+  const auto sums = told({1, 3, 6}, {});
+  CHECK(same_bits(told({2, 4, 7}, executed), sums));
+  CHECK_FALSE(same_bits(told({1, 3, 6}, executed), sums));
+  CHECK_FALSE(same_bits(told({1, 3, 6}, mixture), sums));
 }

@@ -106,6 +106,52 @@ TEST_CASE("a checkpoint's map is read as it is") {
   CHECK_THROWS_WITH_AS(maps.read(3, 7), doctest::Contains("'t2d': found BOOL [6], wanted BOOL [7]"), Error);
 }
 
+TEST_CASE("either half of a map needs the other, in its own type") {
+  const std::vector<std::int64_t> d2t{0, 2, 3};
+  const std::vector<std::int32_t> narrow{0, 2, 3};
+  const bool t2d[6] = {true, false, false, true, false, true};
+  const std::uint8_t bytes[6] = {1, 0, 0, 1, 0, 1};
+  const auto refuse = [](const std::vector<io::TensorSource>& tensors, index_t draft, const char* message) {
+    const test::TemporaryDirectory directory;
+    io::write_safetensors(directory / "model.safetensors", tensors);
+    const auto checkpoint = io::Checkpoint::open(directory.path());
+    CHECK_THROWS_WITH_AS(DraftVocabulary::read(checkpoint, draft, 6), doctest::Contains(message), Error);
+  };
+  const auto offsets = io::source("d2t", Vector<const std::int64_t>(d2t.data(), 3));
+  const auto flags = io::source("t2d", View<const bool, 6>(t2d));
+  refuse({offsets}, 3, "'t2d': found no such tensor");
+  refuse({flags}, 3, "'d2t': found no such tensor");
+  refuse({flags}, 6, "'d2t': found no such tensor");  // nor is half a map the whole vocabulary's
+  refuse({io::source("d2t", Vector<const std::int32_t>(narrow.data(), 3)), flags}, 3,
+         "'d2t': found I32 [3], wanted I64 [3]");
+  refuse({offsets, io::source("t2d", View<const std::uint8_t, 6>(bytes))}, 3, "'t2d': found U8 [6], wanted BOOL [6]");
+}
+
+TEST_CASE("t2d must have the draft's tokens and no others") {
+  Maps maps;
+  maps.t2d[1] = true;
+  maps.refuse("'t2d'[1]: found true, wanted what d2t says");
+  maps.t2d[1] = maps.t2d[5] = false;
+  maps.refuse("'t2d'[5]: found false, wanted what d2t says");
+  maps.t2d[5] = true;
+  maps.d2t[0] = -1;
+  maps.refuse("'d2t'[0]: found offset -1, wanted 0 to 5");
+}
+
+TEST_CASE("a vocabulary made of counts is written and read back, and is what it was however often") {
+  const std::vector<std::int64_t> counts{4, 9, 9, 0, 1, 9, 4};
+  const auto made = DraftVocabulary::most_frequent(counts, 4);
+  CHECK(ids_of(made) == Ids{0, 1, 2, 5});
+  const test::TemporaryDirectory a, b;
+  io::write_safetensors(a / "model.safetensors", made.sources());
+  const auto read = DraftVocabulary::read(io::Checkpoint::open(a.path()), 4, 7);
+  CHECK(ids_of(read) == ids_of(made));
+  for (index_t i = 0; i < 4; ++i) CHECK(read.target_id(i) == i + read.d2t()(i));
+  for (index_t t = 0; t < 7; ++t) CHECK(read.contains(t) == (t == 0 || t == 1 || t == 2 || t == 5));
+  io::write_safetensors(b / "model.safetensors", read.sources());
+  CHECK(test::contents(a / "model.safetensors") == test::contents(b / "model.safetensors"));
+}
+
 TEST_CASE("a draft goes to disk and comes back, map and frozen tensors included") {
   const test::TemporaryDirectory directory;
   Parameters<Draft, float> parameters, loaded;
@@ -163,7 +209,17 @@ TEST_CASE("a draft's folder is loaded with its config.json, which must agree") {
   config["rms_norm_eps"] = 1;
   test::write(directory / "config.json", config.dump());
   CHECK_THROWS_WITH_AS((load_draft<Eagle3Draft<Config>, float>(directory.path())),
-                       doctest::Contains("config.json: found 2 differences"), Error);
+                       doctest::Contains("config.json: found 2 differences from the config compiled in, wanted none:\n"
+                                         "  hidden_size: found 7, wanted 128\n"
+                                         "  rms_norm_eps: found 1, wanted 1e-05"),
+                       Error);
+  config["hidden_size"] = 128, config["rms_norm_eps"] = 1e-5, config["layer_ids"] = "executed";
+  config.erase("aux_stream");
+  test::write(directory / "config.json", config.dump());
+  CHECK_THROWS_WITH_AS((load_draft<Eagle3Draft<Config>, float>(directory.path())),
+                       doctest::Contains("  aux_stream: found nothing, wanted running_sum or residual_mixture\n"
+                                         "  layer_ids: found \"executed\", wanted after_layer_0 or layers_executed"),
+                       Error);
   std::filesystem::remove(directory / "config.json");
   CHECK_THROWS_WITH_AS((load_draft<Eagle3Draft<Config>, float>(directory.path())),
                        doctest::Contains("config.json: found No such"), Error);

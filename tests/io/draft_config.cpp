@@ -81,6 +81,17 @@ TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle
   CHECK(has(S::differences(tiny_target()), "architectures: found [\"KimiK3For"));
 }
 
+TEST_CASE("a K3 draft's file is, byte for byte, what it was") {
+  const auto check = [](const char* name, const json& written) {
+    const MappedFile file(std::string(K3SPEC_SOURCE_DIR "/tests/data/drafts/") + name + "/config.json");
+    CHECK(written.dump(2) + "\n" ==
+          std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
+  };
+  check("eagle3_k3_tiny", draft_config_json<DraftKind::eagle3, KimiK3Tiny>({1, 3, 4}, DType::F32));
+  check("dflash_k3_tiny", draft_config_json<DraftKind::dflash, configs::KimiK3TinyDFlash>({1, 3, 5}, DType::F32));
+  check("dspark_k3_tiny", draft_config_json<DraftKind::dspark, configs::KimiK3TinyDSpark>({-1, 3, 7}, DType::F32));
+}
+
 TEST_CASE("what a kind of draft says of itself") {
   CHECK(draft_differences<DraftKind::eagle3, Unbounded>(
             draft_config_json<DraftKind::eagle3, Unbounded>({0, 1, 2}, DType::F32))
@@ -230,7 +241,11 @@ TEST_CASE_TEMPLATE("the layers a draft reads are three different ones", S, Eagle
 TEST_CASE("default layers") {
   CHECK(default_aux_layer_ids(8) == std::vector<index_t>{1, 3, 4});
   CHECK(default_aux_layer_ids(93) == std::vector<index_t>{1, 45, 89});
-  CHECK_THROWS_WITH_AS(default_aux_layer_ids(4), doctest::Contains("num_hidden_layers: found 4"), Error);
+  CHECK_THROWS_WITH_AS(default_aux_layer_ids(4),
+                       "num_hidden_layers: found 4, wanted enough for three different layers 1, L/2 - 1 and L - 4, or "
+                       "the layer ids to be given",
+                       Error);
+  CHECK(default_aux_layer_ids(7) == std::vector<index_t>{1, 2, 3});
   CHECK_THROWS_AS(default_aux_layer_ids(6), Error);
   CHECK_THROWS_AS(default_aux_layer_ids(5), Error);
   CHECK(default_target_layer_ids(8, 3) == std::vector<index_t>{1, 3, 5});
