@@ -31,6 +31,20 @@ constexpr bool has_rope_scaling() {
   return false;
 }
 
+/// Whether the numbers of a config's rotary positions, if it has any, can be ones.
+template <class Config>
+constexpr bool has_sound_rope() {
+  if constexpr (requires { Config::rope_theta; }) {
+    if (Config::rope_theta <= 1 || Config::max_position_embeddings < 1) return false;
+  }
+  if constexpr (has_rope_scaling<Config>()) {
+    constexpr auto yarn = *Config::rope_scaling;
+    return yarn.factor >= 1 && yarn.original_max_position_embeddings >= 1 && yarn.beta_slow > 0 &&
+           yarn.beta_fast >= yarn.beta_slow;
+  }
+  return true;
+}
+
 /// Rotary positions, and what K3 and DeepSeek-V3 do not share.
 template <class Config>
 struct CheckedPositions {
@@ -47,6 +61,9 @@ struct CheckedPositions {
                 "config: qk_rope_head_dim must be even: rotary positions turn pairs of elements");
   static_assert(Config::softmax_mscale == SoftmaxMscale::none || has_rope_scaling<Config>(),
                 "config: softmax_mscale = yarn_mscale_squared needs a rope_scaling: the factor is YaRN's");
+  static_assert(has_sound_rope<Config>(),
+                "config: rope_theta must be larger than 1, positions positive, and a rope_scaling's factor at least 1 "
+                "and its beta_fast no smaller than its positive beta_slow");
 };
 
 template <class Config>
