@@ -97,6 +97,7 @@
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
 // drafts: the models that draft, their vocabulary and files
+#include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/drafts/block_layer.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>

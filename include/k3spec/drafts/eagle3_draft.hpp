@@ -7,6 +7,7 @@
 #include <array>
 
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
@@ -22,9 +23,6 @@ struct Eagle3Draft : CheckedEagle3<Config> {
                 "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
   static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
 
-  static_assert(Config::backbone == Backbone::deepseek_v3 || Config::softmax_mscale == SoftmaxMscale::none,
-                "Eagle3Draft: softmax_mscale must be none: K3 has no YaRN whose factor could be applied");
-
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
   static constexpr index_t hidden = Config::hidden_size;
@@ -39,8 +37,9 @@ struct Eagle3Draft : CheckedEagle3<Config> {
   struct AttentionConfig : Config {
     static constexpr index_t attention_input_size = 2 * Config::hidden_size;
   };
-  using Fc = Linear<aux_width, hidden>;
-  using AuxNorm = KimiRMSNorm<aux_size>;
+  using Aux = AuxProjection<Config>;
+  using Fc = typename Aux::Fc;
+  using AuxNorm = typename Aux::Norm;
   using Norm = KimiRMSNorm<hidden>;
   using Attention = MLA<AttentionConfig>;
   using Mlp =
@@ -98,15 +97,7 @@ struct Eagle3Draft : CheckedEagle3<Config> {
   template <class T, class W>
   static void project_hidden_states(const Cpu& cpu, const W& w, const Rows<const T, aux_width>& aux,
                                     const Activations<T>& acts) {
-    if constexpr (Config::fc_norm) {
-      for (index_t i = 0; i < num_aux; ++i) {
-        AuxNorm::forward(cpu, w.fc_norm[static_cast<std::size_t>(i)], eps, aux.columns(i * aux_size, aux_size),
-                         acts.aux_normed.columns(i * aux_size, aux_size));
-      }
-      Fc::forward(cpu, w.fc, acts.aux_normed, acts.fc);
-    } else {
-      Fc::forward(cpu, w.fc, aux, acts.fc);
-    }
+    Aux::template forward<T>(cpu, w, aux, acts.aux_normed, acts.fc);
   }
 
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
@@ -209,13 +200,10 @@ struct Eagle3Draft : CheckedEagle3<Config> {
     return plan_bytes([&](ArenaPlan& a) {
       Scratch<T>::allocate(a, rows, steps);
       a.borrow(Norm::template scratch_bytes<T>(rows));
-      a.borrow(AuxNorm::template scratch_bytes<T>(rows));
       a.borrow(Mlp::template scratch_bytes<T>(rows));
       a.borrow(Attention::template scratch_bytes<T>(rows));
       a.borrow(plan_bytes([&](ArenaPlan& b) { Ttt::template Scratch<accumulate_t<T>>::allocate(b, rows, steps); }));
-      if constexpr (Config::fc_norm)
-        a.borrow(aligned(static_cast<std::size_t>(rows * aux_width) * sizeof(accumulate_t<T>)) +
-                 AuxNorm::template scratch_bytes<T>(rows));
+      a.borrow(Aux::template scratch_bytes<T>(rows));
     });
   }
 
@@ -252,7 +240,7 @@ struct Eagle3Draft : CheckedEagle3<Config> {
       inputs_backward(cpu, w, d_w, acts, k, g, scratch);
       if (k > 0) evaluate(cpu, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
     }
-    fc_backward(cpu, w, d_w, aux, acts, g.d_middle, d_aux, scratch);
+    Aux::template backward<T>(cpu, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch);
   }
 
  private:
@@ -288,30 +276,6 @@ struct Eagle3Draft : CheckedEagle3<Config> {
     }
     Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
                    g.d_fused.template columns<hidden, hidden>(), g.d_middle, scratch, Into::accumulate);
-  }
-
-  template <class T>
-  static void fc_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                          const Rows<const T, aux_width>& aux, const Activations<T>& acts,
-                          const Rows<accumulate_t<T>, hidden>& d_fc, const Matrix<accumulate_t<T>>& d_aux,
-                          Arena& scratch) {
-    using S = accumulate_t<T>;
-    const bool wanted = d_aux.extent(0) > 0;
-    if constexpr (Config::fc_norm) {
-      Scope scope(scratch);
-      Rows<S, aux_width> d_normed;
-      take_rows(scratch, aux.extent(0), d_normed);
-      Fc::backward(cpu, w.fc, d_w.fc, acts.aux_normed, d_fc, d_normed);
-      for (index_t i = 0; i < num_aux; ++i) {
-        const auto part = [&](const auto& m) { return m.columns(i * aux_size, aux_size); };
-        const auto n = static_cast<std::size_t>(i);
-        AuxNorm::backward(cpu, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux), part(d_normed),
-                          wanted ? part(d_aux) : Matrix<S>(), scratch);
-      }
-    } else {
-      Fc::backward_weight(cpu, d_w.fc, aux, d_fc);
-      if (wanted) Fc::backward_input(cpu, w.fc, d_fc, d_aux);
-    }
   }
 };
 

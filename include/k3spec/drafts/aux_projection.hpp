@@ -1,0 +1,71 @@
+#pragma once
+/// \file
+/// What an EAGLE-3 draft makes of the target's states, once per batch: h = W_fc [x₁ ‖ x₂ ‖ …], each xᵢ normed before in
+/// EAGLE-3.1 (fc_norm). R rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
+/// defines: AuxProjection
+
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/linear.hpp>
+
+namespace k3spec {
+
+/// W below is the draft's weights, of which `fc` and `fc_norm` are read.
+template <class Config>
+struct AuxProjection {
+  static constexpr index_t count = Config::num_aux_hidden_states, size = Config::target_hidden_size;
+  static constexpr index_t width = count * size, hidden = Config::hidden_size;
+  static constexpr double eps = Config::rms_norm_eps;
+  using Fc = Linear<width, hidden>;
+  using Norm = KimiRMSNorm<size>;
+
+  /// aux [R, A] -> h [R, H]; normed [R, A] only with fc_norm
+  template <class T, class W>
+  static void forward(const Cpu& cpu, const W& w, const Rows<const T, width>& aux, const Rows<T, width>& normed,
+                      const Rows<T, hidden>& h) {
+    if constexpr (Config::fc_norm) {
+      for (index_t i = 0; i < count; ++i) {
+        Norm::forward(cpu, w.fc_norm[static_cast<std::size_t>(i)], eps, part(aux, i), part(normed, i));
+      }
+      Fc::forward(cpu, w.fc, normed, h);
+    } else {
+      Fc::forward(cpu, w.fc, aux, h);
+    }
+  }
+
+  /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], overwritten unless it is empty.
+  template <class T, class W, class DW>
+  static void backward(const Cpu& cpu, const W& w, const DW& d_w, const Rows<const T, width>& aux,
+                       const Rows<T, width>& normed, const Rows<accumulate_t<T>, hidden>& d_h,
+                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
+    using S = accumulate_t<T>;
+    const bool wanted = d_aux.extent(0) > 0;
+    if constexpr (Config::fc_norm) {
+      Scope scope(scratch);
+      Rows<S, width> d_normed;
+      take_rows(scratch, aux.extent(0), d_normed);
+      Fc::backward(cpu, w.fc, d_w.fc, normed, d_h, d_normed);
+      for (index_t i = 0; i < count; ++i) {
+        const auto n = static_cast<std::size_t>(i);
+        Norm::backward(cpu, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i),
+                       wanted ? part(d_aux, i) : Matrix<S>(), scratch);
+      }
+    } else {
+      Fc::backward_weight(cpu, d_w.fc, aux, d_h);
+      if (wanted) Fc::backward_input(cpu, w.fc, d_h, d_aux);
+    }
+  }
+
+  /// Bytes of scratch that backward takes.
+  template <class T>
+  static constexpr std::size_t scratch_bytes(index_t rows) {
+    return plan_bytes([&](ArenaPlan& a) {
+      if constexpr (Config::fc_norm) a.take<accumulate_t<T>>(rows * width);
+      if constexpr (Config::fc_norm) a.borrow(Norm::template scratch_bytes<T>(rows));
+    });
+  }
+
+ private:
+  static auto part(const auto& m, index_t i) { return m.columns(i * size, size); }
+};
+
+}  // namespace k3spec
