@@ -2,6 +2,8 @@
 // One EAGLE-3 reference case: outputs, every gradient, counters exactly.
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
 #include <k3spec/train/ttt_objective.hpp>
@@ -28,6 +30,7 @@ struct Eagle3Case {
   std::vector<S> d_aux = std::vector<S>(aux.size(), S(NAN));
   Parameters<Draft, T> parameters;
   Gradients<Draft, T> gradients;
+  std::unique_ptr<TttObjective<Draft, T>> objective;
 
   explicit Eagle3Case(const std::string& name) : ref(ReferenceCase::load(Config::folder + name)) {
     auto w = parameters.mutable_weights();
@@ -77,17 +80,32 @@ struct Eagle3Case {
   }
 
   void run() {
-    const index_t steps = ref.config()["ttt_steps"];
-    TttObjective<Draft, T> objective(rows, steps, loss());
-    auto d_w = gradients.weights();
-    const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, batch(), teacher(),
-                                                   Matrix<S>(d_aux.data(), rows, Draft::aux_width));
-    compare_counters(r, steps);
-    compare_logits(objective, steps);
+    const TttResult r = forward_backward();
+    compare_counters(r, steps());
+    for (index_t k = 0; k < steps(); ++k) ref.compare("output.logits." + std::to_string(k), logits(k), tolerance);
     compare_teacher();
+    auto d_w = gradients.weights();
     ref.template compare_gradients<Draft>(d_w, tolerance);
     ref.compare("grad.input.aux_hidden_states", d_aux.data(), static_cast<index_t>(d_aux.size()), tolerance);
     ref.finish();
+  }
+
+  index_t steps() const { return ref.config()["ttt_steps"]; }
+
+  TttResult forward_backward() {
+    objective = std::make_unique<TttObjective<Draft, T>>(rows, steps(), loss());
+    return objective->forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), batch(), teacher(),
+                                       Matrix<S>(d_aux.data(), rows, Draft::aux_width));
+  }
+
+  /// Of step k, as wide as sums are.
+  std::vector<double> logits(index_t k) const {
+    std::vector<T> x(static_cast<std::size_t>(rows * Draft::hidden));
+    std::vector<S> y(static_cast<std::size_t>(rows * Draft::draft_vocabulary));
+    const Rows<T, Draft::hidden> xv(x.data(), rows);
+    Draft::head_input(Cpu{}, parameters.weights(), objective->out(k), xv);
+    Draft::compute_logits(Cpu{}, parameters.weights(), xv, Rows<S, Draft::draft_vocabulary>(y.data(), rows));
+    return {y.begin(), y.end()};
   }
 
   void compare_counters(const TttResult& r, index_t steps) {
@@ -98,17 +116,6 @@ struct Eagle3Case {
     ref.compare("output.step_prefix_hits", r.step_prefix_hits.data(), steps, 0);
     ref.compare("output.step_valid", r.step_valid.data(), steps, 0);
     ref.compare("output.accept_length", r.simulated_accept_length(steps), 1e-15);
-  }
-
-  void compare_logits(const TttObjective<Draft, T>& objective, index_t steps) {
-    const index_t n = rows * Draft::draft_vocabulary;
-    std::vector<T> x(static_cast<std::size_t>(rows * Draft::hidden)), logits(static_cast<std::size_t>(n));
-    const Rows<T, Draft::hidden> xv(x.data(), rows);
-    for (index_t k = 0; k < steps; ++k) {
-      Draft::head_input(Cpu{}, parameters.weights(), objective.out(k), xv);
-      Draft::compute_logits(Cpu{}, parameters.weights(), xv, Rows<T, Draft::draft_vocabulary>(logits.data(), rows));
-      ref.compare("output.logits." + std::to_string(k), logits.data(), n, tolerance);
-    }
   }
 
   void compare_teacher() {

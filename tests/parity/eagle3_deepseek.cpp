@@ -1,5 +1,5 @@
 // The EAGLE-3 reference cases with DeepSeek-V3's attention block.
-#include <tests/parity/eagle3.hpp>
+#include <tests/parity/eagle3_bfloat16.hpp>
 
 using namespace k3spec;
 
@@ -20,17 +20,17 @@ struct V31 : Cases {
 
 template <class Cases, class T>
 void all() {
-  test::Eagle3Case<Cases, T>("eagle3_deepseek").run();
-  test::Eagle3Case<NoQLora<Cases>, T>("eagle3_deepseek_no_q_lora").run();
-  test::Eagle3Case<Stretched<Cases>, T>("eagle3_deepseek_yarn").run();
-  test::Eagle3Case<Cases, T>("eagle3_deepseek_packed").run();
-  test::Eagle3Case<Stretched<Cases>, T>("eagle3_deepseek_packed_yarn_lk_alpha").run();
-  test::Eagle3Case<V31<Cases>, T>("eagle3_deepseek_v3_1").run();
+  test::eagle3_case<Cases, T>("eagle3_deepseek");
+  test::eagle3_case<NoQLora<Cases>, T>("eagle3_deepseek_no_q_lora");
+  test::eagle3_case<Stretched<Cases>, T>("eagle3_deepseek_yarn");
+  test::eagle3_case<Cases, T>("eagle3_deepseek_packed");
+  test::eagle3_case<Stretched<Cases>, T>("eagle3_deepseek_packed_yarn_lk_alpha");
+  test::eagle3_case<V31<Cases>, T>("eagle3_deepseek_v3_1");
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reference: eagle3_deepseek, even and odd sizes", T, float, double) {
+TEST_CASE_TEMPLATE("reference: eagle3_deepseek, even and odd sizes", T, float, double, bfloat16) {
   all<test::DeepSeekEvenCases, T>();
   all<test::DeepSeekOddCases, T>();
 }

@@ -1,5 +1,5 @@
 // The EAGLE-3 reference cases in even sizes.
-#include <tests/parity/eagle3.hpp>
+#include <tests/parity/eagle3_bfloat16.hpp>
 
 using namespace k3spec;
 using test::EvenCases;
@@ -21,14 +21,14 @@ struct FullVocabulary : EvenCases {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reference: eagle3_k3, even sizes", T, float, double) {
-  test::Eagle3Case<EvenCases, T>("eagle3_k3").run();
-  test::Eagle3Case<NoQLora, T>("eagle3_k3_no_q_lora").run();
-  test::Eagle3Case<NoGate, T>("eagle3_k3_no_gate").run();
-  test::Eagle3Case<V31, T>("eagle3_k3_v3_1").run();
-  test::Eagle3Case<FullVocabulary, T>("eagle3_k3_full_vocab").run();
-  test::Eagle3Case<EvenCases, T>("eagle3_k3_packed").run();
-  test::Eagle3Case<EvenCases, T>("eagle3_k3_packed_lk_lambda").run();
-  test::Eagle3Case<EvenCases, T>("eagle3_k3_lk_alpha").run();
-  test::Eagle3Case<EvenCases, T>("eagle3_k3_lk_lambda").run();
+TEST_CASE_TEMPLATE("reference: eagle3_k3, even sizes", T, float, double, bfloat16) {
+  test::eagle3_case<EvenCases, T>("eagle3_k3");
+  test::eagle3_case<NoQLora, T>("eagle3_k3_no_q_lora");
+  test::eagle3_case<NoGate, T>("eagle3_k3_no_gate");
+  test::eagle3_case<V31, T>("eagle3_k3_v3_1");
+  test::eagle3_case<FullVocabulary, T>("eagle3_k3_full_vocab");
+  test::eagle3_case<EvenCases, T>("eagle3_k3_packed");
+  test::eagle3_case<EvenCases, T>("eagle3_k3_packed_lk_lambda");
+  test::eagle3_case<EvenCases, T>("eagle3_k3_lk_alpha");
+  test::eagle3_case<EvenCases, T>("eagle3_k3_lk_lambda");
 }

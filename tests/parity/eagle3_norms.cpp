@@ -1,5 +1,5 @@
 // The EAGLE-3 reference cases with one of EAGLE-3.1's two norms each.
-#include <tests/parity/eagle3.hpp>
+#include <tests/parity/eagle3_bfloat16.hpp>
 
 using namespace k3spec;
 
@@ -16,13 +16,13 @@ struct NormOutput : Cases {
 
 template <class Cases, class T>
 void both() {
-  test::Eagle3Case<FcNorm<Cases>, T>("eagle3_k3_fc_norm").run();
-  test::Eagle3Case<NormOutput<Cases>, T>("eagle3_k3_norm_output").run();
+  test::eagle3_case<FcNorm<Cases>, T>("eagle3_k3_fc_norm");
+  test::eagle3_case<NormOutput<Cases>, T>("eagle3_k3_norm_output");
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reference: eagle3_k3_fc_norm and _norm_output, even and odd sizes", T, float, double) {
+TEST_CASE_TEMPLATE("reference: eagle3_k3_fc_norm and _norm_output, even and odd sizes", T, float, double, bfloat16) {
   both<test::EvenCases, T>();
   both<test::OddCases, T>();
 }
