@@ -271,6 +271,10 @@ TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone deci
   CHECK(same_parameters(packed, resumed));
   CHECK_THROWS_WITH_AS(plain.resume(*checkpoints.latest()), doctest::Contains("trainer.json: settings"), Error);
   CHECK(packed.evaluate(text.open(), 2) == resumed.evaluate(text.open(), 2));
+  const auto file = text.open();
+  const long before = test::allocations;
+  for (int i = 0; i < 3; ++i) packed.step(file);
+  CHECK(test::allocations == before);
   CHECK_THROWS_WITH_AS(plain.step({windows, {}, seq_lens}),
                        "windows: seq_lens: found documents, wanted none, or packing apart", Error);
 }

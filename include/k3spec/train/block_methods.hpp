@@ -116,7 +116,7 @@ class BlockBatches {
 
   static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
   static constexpr std::size_t states_bytes(const TrainSettings& s) {
-    return TargetStates<TargetConfig, T>::bytes(s.batch, s.length, target_layers);
+    return TargetStates<TargetConfig, T>::bytes(s.batch, s.length, target_layers, s.packing);
   }
   std::optional<double> gamma() const {
     return std::isfinite(settings_.gamma) ? std::optional(settings_.gamma) : std::nullopt;

@@ -32,14 +32,14 @@ struct Documents {
 /// \throws Error unless each row's documents fill `length` positions
 inline void check_documents(const Matrix<const index_t>& seq_lens, index_t length) {
   for (index_t b = 0; b < seq_lens.extent(0); ++b) {
-    const std::string row = "documents of row " + std::to_string(b);
+    const auto row = [&] { return "documents of row " + std::to_string(b); };
     index_t tokens = 0;
     for (index_t d = 0; d < seq_lens.extent(1); ++d) {
       const index_t n = seq_lens(b, d);
-      if (n < 0) throw Error(row + ": length of document " + std::to_string(d), std::to_string(n), "0 or more");
+      if (n < 0) throw Error(row() + ": length of document " + std::to_string(d), std::to_string(n), "0 or more");
       tokens = std::min(n, std::numeric_limits<index_t>::max() - tokens) + tokens;
     }
-    if (tokens != length) throw Error(row, std::to_string(tokens) + " tokens", std::to_string(length));
+    if (tokens != length) throw Error(row(), std::to_string(tokens) + " tokens", std::to_string(length));
   }
 }
 

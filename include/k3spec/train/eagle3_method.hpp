@@ -87,7 +87,7 @@ class Eagle3Method {
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return TargetFeatures<TargetConfig, Config, T>::bytes(s.batch, s.length) +
+    return TargetFeatures<TargetConfig, Config, T>::bytes(s.batch, s.length, s.packing) +
            TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
   }
 

@@ -48,8 +48,8 @@ class TargetFeatures {
   }
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length) {
-    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux) + own_bytes(batch, length);
+  static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none) {
+    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux, packing) + own_bytes(batch, length);
   }
 
   /// The result is valid until the next call.

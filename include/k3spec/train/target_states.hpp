@@ -56,17 +56,19 @@ class TargetStates {
         taps_(std::move(taps)),
         packing_(packing),
         state_({.sequences = batch, .capacity = length, .rollback = 0}),
-        document_state_({.sequences = packing == Packing::apart ? 1 : 0, .capacity = length, .rollback = 0}),
         arena_(bytes(batch, length, tap_count())) {
     rows_ = Kept::allocate(arena_, batch * length, tap_count());
+    for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length);
   }
 
   /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps) {
-    return plan_bytes([&](ArenaPlan& a) {
-      Kept::allocate(a, batch * length, taps);
-      a.borrow(FrozenTarget<Config, T>::scratch_bytes(batch, length));
-    });
+  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps, Packing packing = Packing::none) {
+    const std::size_t packed =
+        packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
+    return packed + plan_bytes([&](ArenaPlan& a) {
+             Kept::allocate(a, batch * length, taps);
+             a.borrow(FrozenTarget<Config, T>::scratch_bytes(batch, length));
+           });
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
@@ -89,20 +91,31 @@ class TargetStates {
   typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
 
  private:
-  /// One behind the other: a sequence's states do not depend on what runs beside it.
+  /// What one row needs for its documents, which run one behind the other.
+  struct PackedRow {
+    TargetState<Config, T> state;
+    Arena arena;
+
+    explicit PackedRow(index_t length)
+        : state({.sequences = 1, .capacity = length, .rollback = 0}), arena(bytes(length)) {}
+    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Config, T>::scratch_bytes(1, length); }
+  };
+
+  /// Rows side by side: no state depends on what runs beside it.
   void run_documents(const Cpu& cpu, const TextWindows& windows, index_t length) {
-    const auto taps = tap_count() * hidden;
-    for (index_t b = 0; b < windows.ids.extent(0); ++b) {
+    parallel_for(cpu, windows.ids.extent(0), [&](index_t b) {
+      PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
       index_t row = b * length;
       for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
-        const index_t n = windows.seq_lens(b, d);
+        const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
         if (n == 0) continue;
-        document_state_.reset(0);
-        target_.forward(cpu, document_state_, Matrix<const index_t>(windows.ids.data() + row, 1, n),
-                        {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, taps)}, arena_);
+        packed.state.reset(0);
+        target_.forward(Cpu{1}, packed.state, Matrix<const index_t>(windows.ids.data() + row, 1, n),
+                        {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
+                        packed.arena);
         row += n;
       }
-    }
+    });
   }
 
   struct Kept {
@@ -122,7 +135,8 @@ class TargetStates {
   FrozenTarget<Config, T> target_;
   std::vector<Tap> taps_;
   Packing packing_;
-  TargetState<Config, T> state_, document_state_;
+  TargetState<Config, T> state_;
+  std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
   Arena arena_;
   Kept rows_;
 };
