@@ -56,16 +56,17 @@ void eagle3_in_bfloat16(const std::string& name) {
     };
     AlphaAtSides<Config> alpha(wide, result);
     alpha.run(logits(wanted));
-    for (const auto& [what, values] : eagle3_results(wide, result)) {
-      INFO(name, ": ", what, " of double's own sides");
-      CHECK(relative_error(values, wanted.at(what)) <= 1e-12);
+    for (const auto& own : eagle3_results(wide, result)) {
+      INFO(name, ": ", own.first, " of double's own sides");
+      CHECK(relative_error(own.second, wanted.at(own.first)) <= 1e-12);
     }
     alpha.run(logits(found));
     wanted = eagle3_results(wide, result);
   }
-  for (const auto& [what, values] : wanted) {
+  for (const auto& result_of_double : wanted) {
+    const std::string& what = result_of_double.first;
     const bool step = what.rfind("logits ", 0) == 0;
-    const double error = relative_error(found.at(what), values);
+    const double error = relative_error(found.at(what), result_of_double.second);
     INFO(Config::folder, name, ": ", what, ": error ", error);
     CHECK(error <= bfloat16_tolerance(step ? std::stol(what.substr(7)) + 1 : wide.steps()));
   }
