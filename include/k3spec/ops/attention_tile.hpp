@@ -155,10 +155,11 @@ struct AttentionTile {
     /// Turns a row of scores into weights relative to its new maximum and rescales what was summed before.
     template <class Sees>
     void weigh(index_t i, S* p, index_t m, const Sees& sees) {
+      const S factor = scale<S>();
       bool sees_any = false;
       for (index_t j = 0; j < m; ++j) {
         const bool visible = sees(j);
-        p[j] = visible ? p[j] * scale<S>() : -std::numeric_limits<S>::infinity();
+        p[j] = visible ? p[j] * factor : -std::numeric_limits<S>::infinity();
         sees_any = sees_any || visible;
       }
       fill_packet(p, m);
@@ -226,15 +227,17 @@ struct AttentionTile {
    private:
     template <class Sees>
     static void weigh(S* p, index_t m, S log_mass, const Sees& sees) {
+      const S factor = scale<S>();
       for (index_t j = 0; j < m; ++j) {
-        p[j] = sees(j) ? p[j] * scale<S>() - log_mass : -std::numeric_limits<S>::infinity();
+        p[j] = sees(j) ? p[j] * factor - log_mass : -std::numeric_limits<S>::infinity();
       }
       fill_packet(p, m);
       for (index_t j = 0; j < m; j += Packet<S>::width) exp(Packet<S>::load(p + j)).store(p + j);
     }
 
     void differentiate_scores(const S* p, S* d, index_t m, index_t i) const {
-      for (index_t j = 0; j < m; ++j) d[j] = p[j] * (d[j] - centre[static_cast<std::size_t>(i)]) * scale<S>();
+      const S factor = scale<S>(), middle = centre[static_cast<std::size_t>(i)];
+      for (index_t j = 0; j < m; ++j) d[j] = p[j] * (d[j] - middle) * factor;
     }
   };
 

@@ -104,7 +104,7 @@ template <class Config>
 struct YarnScale {
   template <class S>
   static S of(index_t width) {
-    const double mscale = yarn_mscale<Config>();
+    static const double mscale = yarn_mscale<Config>();
     return static_cast<S>(mscale * mscale) / std::sqrt(static_cast<S>(width));
   }
 };

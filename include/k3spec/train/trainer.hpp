@@ -5,12 +5,15 @@
 ///
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
 /// Draft, Target, Result, Metrics, Conventions and Setup, and
-///   Method(target parameters, setup, settings)
-///   initialize(parameters)                                   what fresh parameters take from the target
-///   forward_backward(cpu, weights, gradients, windows, step) a Result; throws NothingSupervised if nothing can be
-///   learnt evaluate(cpu, weights, windows, index)                   a Result; the same choices for the same index
-///   metrics(result), metrics()                               a result's sums, or none
-///   vocabulary(), layer_ids(), conventions(), bytes(settings)
+///
+///     Method(target parameters, setup, settings)
+///     initialize(parameters)                 what fresh parameters take from the target
+///     forward_backward(cpu, weights, gradients, windows, step)
+///                                            a Result; throws NothingSupervised if nothing can be learnt
+///     evaluate(cpu, weights, windows, index) a Result; the same choices for the same index
+///     metrics(result), metrics()             a result's sums, or none
+///     vocabulary(), layer_ids(), conventions(), bytes(settings)
+///
 /// Metrics has +=, loss(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name, value) for what
 /// else there is.
 /// defines: Trainer
