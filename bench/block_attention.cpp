@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <map>
 #include <new>
 #include <string>
 #include <vector>
 
 #include <k3spec/ops/block_attention.hpp>
+#include "fastest.hpp"
 
 namespace {
 std::atomic<std::size_t> allocated = 0;
@@ -101,30 +101,6 @@ void run(benchmark::State& state) {
   state.counters["scratch bytes"] = static_cast<double>(layer.scratch.capacity());
 }
 
-/// Keeps the least time of each benchmark: the processor's, which other programs change less.
-class Fastest : public benchmark::ConsoleReporter {
- public:
-  Fastest() : ConsoleReporter(OO_Tabular) {}
-
-  void ReportRuns(const std::vector<Run>& runs) override {
-    ConsoleReporter::ReportRuns(runs);
-    for (const Run& r : runs) {
-      if (r.run_type != Run::RT_Iteration) continue;
-      const double seconds = r.cpu_accumulated_time / static_cast<double>(r.iterations);
-      const auto [at, is_new] = seconds_.try_emplace(r.run_name.function_name, seconds);
-      at->second = std::min(at->second, seconds);
-    }
-  }
-  /// 0 if it was not run.
-  double seconds(const std::string& name) const {
-    const auto at = seconds_.find(name);
-    return at == seconds_.end() ? 0 : at->second;
-  }
-
- private:
-  std::map<std::string, double> seconds_;
-};
-
 template <index_t... Dims>
 void add(const std::string& name) {
   const auto one = [&](const char* form, auto function) {
@@ -147,7 +123,7 @@ int main(int argc, char** argv) {
   add<4, 16, 8, 16>(names.back());
   names.push_back("heads:4/nope:128/rope:64/v:128");
   add<4, 128, 64, 128>(names.back());
-  Fastest found;
+  bench::Fastest found;
   benchmark::RunSpecifiedBenchmarks(&found);
   bool holds = true;
   for (const std::string& name : names) {
