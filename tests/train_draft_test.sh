@@ -56,6 +56,37 @@ done
 expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
   "${blocks[@]}" --out "$dir/dspark" --resume --draft dflash
 expect 1 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3
+# So do EAGLE-3's options, which a resumed run takes from its checkpoint.
+options=(--backbone deepseek_v3 --eagle3-version 3.1 --lk lambda --fc-init last_identity --packing apart
+         --aux-stream residual_mixture --layer-ids layers_executed --layers 2,4,6)
+expect 0 "target layers [2,4,6]" "${small[@]}" "${options[@]}" --out "$dir/o" --steps 4 --save-every 2
+cp -r "$dir/o" "$dir/o.resumed"
+ln -sfn step-00000002 "$dir/o.resumed/latest"
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/o.resumed" --resume --threads 1
+same "$dir/o/latest" "$dir/o.resumed/latest"
+expect 1 "--backbone: found kimi_k3, wanted deepseek_v3, the resumed run's own" \
+  "${small[@]}" --out "$dir/o" --resume --backbone kimi_k3
+expect 1 "--eagle3-version: found 3, wanted 3.1, the resumed run's own" \
+  "${small[@]}" --out "$dir/o" --resume --eagle3-version 3
+expect 1 '--lk: found "alpha", wanted "lambda", the resumed run'"'"'s own' "${small[@]}" --out "$dir/o" --resume --lk alpha
+expect 1 "--aux-stream: found it with --resume" "${small[@]}" --out "$dir/o" --resume --aux-stream running_sum
+expect 1 "--backbone: found it with --draft dflash, wanted --draft eagle3" \
+  "${blocks[@]}" --draft dflash --backbone deepseek_v3 --out "$dir/e" --steps 1
+expect 1 "--lk: found it with --draft dspark, wanted --draft eagle3" \
+  "${blocks[@]}" --draft dspark --lk alpha --out "$dir/e" --steps 1
+expect 1 "lk_kl_scale: found 1.5, wanted 0 to 1" "${small[@]}" --out "$dir/e" --steps 1 --lk lambda --lk-kl-scale 1.5
+expect 1 "packing: found through_target" "${small[@]}" --out "$dir/e" --steps 1 --packing through_target
+expect 1 "tensor_parallel" "${small[@]}" --out "$dir/e" --steps 1 --tensor-parallel 2
+expect 1 "context_parallel" "${small[@]}" --out "$dir/e" --steps 1 --context-parallel 2
+expect 1 "pipeline_parallel" "${small[@]}" --out "$dir/e" --steps 1 --pipeline-parallel 2
+expect 1 "parallel_drafting" "${small[@]}" --out "$dir/e" --steps 1 --parallel-drafting
+expect 1 "expert_parallel: found 3" "${small[@]}" --out "$dir/e" --steps 1 --expert-parallel 3
+expect 1 "--expert-parallel: found 4, wanted 1" "${small[@]}" --out "$dir/e" --steps 1 --expert-parallel 4
+
+expect 0 "target layers [0,4,8]" "${blocks[@]}" --draft dspark --packing apart --aux-stream residual_mixture \
+  --layer-ids layers_executed --layers 0,4,8 --out "$dir/packed" --steps 2
+expect 1 "target layer id: found -1, wanted 0 to 8, counted as layers_executed" \
+  "${blocks[@]}" --draft dflash --layer-ids layers_executed --layers -1,2,7 --out "$dir/e" --steps 1
 expect 0 "target layers [-1,2,7]" "${blocks[@]}" --draft dflash --layers -1,2,7 --variable-prefix --gamma inf \
   --out "$dir/prefix" --steps 2
 grep -q '"accept_rate_4":' "$dir/dspark/train.jsonl" || fail "DSpark's log lacks accept rates"

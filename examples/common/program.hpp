@@ -1,16 +1,19 @@
 #pragma once
 /// \file
 /// What the example programs share.
-/// defines: run_program, make_device, add_device_options, DeviceOptions
+/// defines: run_program, make_device, add_device_options, DeviceOptions, name_of, add_named
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include <k3spec/backend/cpu/cpu_check.hpp>
 #include <k3spec/backend/cuda_driver.hpp>
+#include <k3spec/config/conventions.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/format.hpp>
@@ -28,6 +31,24 @@ int run_program(const char* name, F&& body) {
     fmt::print(stderr, "{}: {}\n", name, e.what());
     return 1;
   }
+}
+
+/// The name of an enumeration's value.
+template <class E>
+std::string name_of(E value) {
+  return std::string(names_of<E>[static_cast<std::size_t>(value)]);
+}
+
+/// An option whose value is one of an enumeration's names.
+template <class E>
+CLI::Option* add_named(CLI::App& app, const std::string& flag, E& value, const std::string& help) {
+  const std::vector<std::string> names(names_of<E>.begin(), names_of<E>.end());
+  const auto set = [&value, names](const std::string& name) {
+    value = static_cast<E>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  return app.add_option_function<std::string>(flag, set, help)
+      ->check(CLI::IsMember(names))
+      ->default_str(name_of(value));
 }
 
 struct DeviceOptions {

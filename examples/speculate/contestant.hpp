@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A way to decode, whatever the draft behind it.
-/// defines: TargetConfig, Target, Contestant, make_eagle3, make_dflash, make_dspark
+/// defines: Target, Contestant, make_eagle3_kimi_k3, make_eagle3_deepseek_v3, make_dflash, make_dspark
 
 #include <filesystem>
 #include <functional>
@@ -15,10 +15,10 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
 
+#include "../common/eagle3_form.hpp"
+
 namespace k3spec::examples {
 
-/// The bundled miniature, whose tokens are bytes.
-using TargetConfig = configs::KimiK3Tiny;
 using Target = FrozenTarget<TargetConfig, float>;
 
 struct Contestant {
@@ -44,8 +44,10 @@ Contestant make_contestant(const Target& target, const std::filesystem::path& fo
 }
 
 // One file each: together they would take a compiler minutes. The target must outlive the contestant.
-Contestant make_eagle3(const Target& target, const std::filesystem::path& folder, index_t capacity,
-                       const DecodeOptions& options);
+Contestant make_eagle3_kimi_k3(const std::string& version, const Target& target, const std::filesystem::path& folder,
+                               index_t capacity, const DecodeOptions& options);
+Contestant make_eagle3_deepseek_v3(const std::string& version, const Target& target,
+                                   const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
 Contestant make_dflash(const Target& target, const std::filesystem::path& folder, index_t capacity,
                        const DecodeOptions& options);
 Contestant make_dspark(const Target& target, const std::filesystem::path& folder, index_t capacity,

@@ -15,6 +15,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/target/load.hpp>
 
+#include "../common/eagle3_form.hpp"
 #include "../common/program.hpp"
 #include "contestant.hpp"
 
@@ -117,11 +118,17 @@ std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path
 Contestant open_draft(const examples::Target& target, const std::filesystem::path& folder, index_t capacity,
                       const Options& o) {
   const auto file = folder / draft_config_name;
-  const auto kind = io::draft_kind(io::read_json(file));
+  const io::json config = io::read_json(file);
+  const auto kind = io::draft_kind(config);
   if (!kind) throw Error(file.string() + ": architectures", "none of a draft", "a draft's");
   DecodeOptions options = o.decode;
   if (kind != DraftKind::dspark) options.min_confidence = 0;
-  if (kind == DraftKind::eagle3) return examples::make_eagle3(target, folder, capacity, options);
+  if (kind == DraftKind::eagle3) {
+    const auto form = examples::eagle3_form_of(config);
+    const auto make =
+        form.backbone == Backbone::deepseek_v3 ? examples::make_eagle3_deepseek_v3 : examples::make_eagle3_kimi_k3;
+    return make(form.version, target, folder, capacity, options);
+  }
   if (kind == DraftKind::dflash) return examples::make_dflash(target, folder, capacity, options);
   return examples::make_dspark(target, folder, capacity, options);
 }

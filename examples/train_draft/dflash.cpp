@@ -8,8 +8,11 @@ void train_dflash(const Job& job) {
   using Config = configs::KimiK3TinyDFlash;
   using Trainer = DFlashTrainer<TargetConfig, Config, float>;
   run<Trainer>(job, [&](const ByteText&) {
-    return typename Trainer::Setup{layers_of<typename Trainer::Draft>(
-        job, [] { return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers); })};
+    const auto conventions = conventions_of<DraftKind::dflash>(job);
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
+      return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers);
+    });
+    return typename Trainer::Setup{std::move(layers), conventions};
   });
 }
 

@@ -8,10 +8,12 @@ void train_dspark(const Job& job) {
   using Config = configs::KimiK3TinyDSpark;
   using Trainer = DSparkTrainer<TargetConfig, Config, float>;
   run<Trainer>(job, [&](const ByteText&) {
-    return typename Trainer::Setup{layers_of<typename Trainer::Draft>(
-        job, [] {  // The embedding, the middle, and the state that the target's head reads.
-          return std::vector<index_t>{-1, TargetConfig::num_hidden_layers / 2 - 1, TargetConfig::num_hidden_layers - 1};
-        })};
+    const auto conventions = conventions_of<DraftKind::dspark>(job);
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
+      // The embedding, the middle, and the state that the target's head reads.
+      return std::vector<index_t>{-1, TargetConfig::num_hidden_layers / 2 - 1, TargetConfig::num_hidden_layers - 1};
+    });
+    return typename Trainer::Setup{std::move(layers), conventions};
   });
 }
 

@@ -31,6 +31,43 @@ void add_files(CLI::App& app, Options& o) {
   app.add_flag("--resume", o.resume, "Go on from OUT/latest, with its settings");
 }
 
+/// What the draft is and reads.
+void add_draft(CLI::App& app, Options& o) {
+  o.backbone_flag = examples::add_named(app, "--backbone", o.form.backbone, "eagle3: the draft's attention block");
+  o.version_flag = app.add_option("--eagle3-version", o.form.version, "eagle3: 3.1 adds fc_norm and norm_output")
+                       ->check(CLI::IsMember({"3", "3.1"}))
+                       ->capture_default_str();
+  o.draft_only.push_back(
+      app.add_option("--layers", o.layers,
+                     "The target's layers that the draft reads, comma-separated; dflash, dspark: -1 is the embedding "
+                     "[eagle3: 1, L/2 - 1, L - 4; dflash: from 1 to L - 3; dspark: -1, L/2 - 1, L - 1]")
+          ->delimiter(',')
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  o.draft_only.push_back(examples::add_named(app, "--layer-ids", o.layer_ids,
+                                             "What layer id i is: the output of layer i from 0, or the state after i "
+                                             "layers"));
+  o.draft_only.push_back(examples::add_named(app, "--aux-stream", o.aux_stream,
+                                             "What a layer's state is: the running sum, or what the next "
+                                             "layer's attention reads"));
+  o.draft_only.push_back(app.add_option("--vocabulary-from", o.vocabulary_from,
+                                        "eagle3: the draft vocabulary of this draft [the most frequent bytes]"));
+}
+
+/// This program is one process that does not split a model.
+void add_parallel(CLI::App& app, Options& o) {
+  ParallelOptions& p = o.parallel;
+  const auto add = [&](const char* flag, auto& value, const char* help) {
+    return app.add_option(flag, value, help)->capture_default_str()->group("Parallelism");
+  };
+  add("--expert-parallel", p.expert_parallel, "Processes that the target's experts are spread over");
+  add("--tensor-parallel", p.tensor_parallel, "1 only");
+  add("--context-parallel", p.context_parallel, "1 only");
+  add("--pipeline-parallel", p.pipeline_parallel, "1 only");
+  app.add_flag("--uneven-experts", p.uneven_experts, "Processes may have different numbers of experts")
+      ->group("Parallelism");
+  app.add_flag("--parallel-drafting", p.parallel_drafting, "Not supported")->group("Parallelism");
+}
+
 void add_settings(CLI::App& app, Options& o) {
   TrainSettings& s = o.settings;
   const auto add = [&](const char* key, const char* flag, auto& value, const std::string& help) {
@@ -39,12 +76,7 @@ void add_settings(CLI::App& app, Options& o) {
   o.draft_flag = app.add_option("--draft", o.draft, "The kind of draft")
                      ->check(CLI::IsMember({"eagle3", "dflash", "dspark"}))
                      ->capture_default_str();
-  o.layers_flag = app.add_option("--layers", o.layers,
-                                 "The target's layers that the draft reads, from 0, comma-separated; dflash, dspark: "
-                                 "-1 is the embedding [eagle3: 1, L/2 - 1, L - 4; dflash: from 1 to L - 3; dspark: "
-                                 "-1, L/2 - 1, L - 1]")
-                      ->delimiter(',')
-                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_draft(app, o);
   add("total_steps", "--steps", s.schedule.total_steps, "Steps to train, instead of --minutes");
   o.minutes_flag =
       app.add_option("--minutes", o.minutes,
@@ -56,6 +88,15 @@ void add_settings(CLI::App& app, Options& o) {
   add("batch", "--batch", s.batch, "Windows a step");
   add("length", "--length", s.length, "Tokens a window");
   add("ttt_steps", "--ttt-steps", s.ttt_steps, "eagle3: drafted tokens that training unrolls");
+  o.flags["lk"] =
+      examples::add_named(app, "--lk", s.lk, "eagle3: loss of the acceptance rate, instead of cross-entropy");
+  add("lk_kl_scale", "--lk-kl-scale", s.lk_kl_scale, "eagle3, --lk lambda: cross-entropy weighs s * exp(-d * rate)");
+  add("lk_kl_decay", "--lk-kl-decay", s.lk_kl_decay, "eagle3, --lk lambda: d of that");
+  o.flags["fc_init"] = examples::add_named(
+      app, "--fc-init", s.fc_init, "eagle3: fresh fc; last_identity is [0 0 I], the last layer's state as it is");
+  o.flags["packing"] = examples::add_named(
+      app, "--packing", s.packing,
+      "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target");
   add("anchors", "--anchors", s.anchors, "dflash, dspark: blocks in a window");
   add("gamma", "--gamma", s.gamma, "dflash, dspark: slot k of a block weighs exp(-k / gamma); inf: all alike");
   o.flags["variable_prefix"] =
@@ -96,12 +137,23 @@ void add_reports(CLI::App& app, Options& o) {
 
 /// Settings that only some kinds of draft have.
 void refuse_others_flags(const Options& o) {
-  static const std::map<std::string, std::set<std::string>> kinds{
-      {"ttt_steps", {"eagle3"}},       {"anchors", {"dflash", "dspark"}}, {"gamma", {"dflash", "dspark"}},
-      {"variable_prefix", {"dflash"}}, {"prefix_base", {"dflash"}},       {"ce_alpha", {"dspark"}},
-      {"l1_alpha", {"dspark"}},        {"confidence_alpha", {"dspark"}},  {"markov_deviation", {"dspark"}}};
-  for (const auto& [key, those] : kinds) {
-    const CLI::Option* flag = o.flags.at(key);
+  static const std::map<std::string, std::set<std::string>> kinds{{"lk", {"eagle3"}},
+                                                                  {"lk_kl_scale", {"eagle3"}},
+                                                                  {"lk_kl_decay", {"eagle3"}},
+                                                                  {"fc_init", {"eagle3"}},
+                                                                  {"ttt_steps", {"eagle3"}},
+                                                                  {"anchors", {"dflash", "dspark"}},
+                                                                  {"gamma", {"dflash", "dspark"}},
+                                                                  {"variable_prefix", {"dflash"}},
+                                                                  {"prefix_base", {"dflash"}},
+                                                                  {"ce_alpha", {"dspark"}},
+                                                                  {"l1_alpha", {"dspark"}},
+                                                                  {"confidence_alpha", {"dspark"}},
+                                                                  {"markov_deviation", {"dspark"}}};
+  std::vector<std::pair<const CLI::Option*, std::set<std::string>>> all{
+      {o.backbone_flag, {"eagle3"}}, {o.version_flag, {"eagle3"}}, {o.draft_only.back(), {"eagle3"}}};
+  for (const auto& [key, those] : kinds) all.emplace_back(o.flags.at(key), those);
+  for (const auto& [flag, those] : all) {
     if (flag->count() == 0 || those.count(o.draft) != 0) continue;
     std::string wanted;
     for (const auto& kind : those) wanted.append(wanted.empty() ? "" : " or ").append(kind);
@@ -145,15 +197,27 @@ void complete(Options& o) {
   }
 }
 
-/// A resumed run's kind of draft, which --draft may name but not change.
-void take_kind(Options& o, const fs::path& checkpoint) {
-  if (o.layers_flag->count() > 0) throw Error("--layers", "it with --resume", "--resume without it");
+/// A resumed run's draft, which flags may name but not change.
+void take_draft(Options& o, const fs::path& checkpoint) {
+  for (const CLI::Option* flag : o.draft_only) {
+    if (flag->count() > 0) throw Error(flag->get_name(), "it with --resume", "--resume without it");
+  }
   const auto file = checkpoint / draft_config_name;
-  const auto kind = io::draft_kind(io::read_json(file));
+  const io::json config = io::read_json(file);
+  const auto take = [](const CLI::Option* flag, auto& value, const auto& own, const std::string& name,
+                       const std::string& own_name) {
+    if (flag->count() > 0 && value != own) throw Error(flag->get_name(), name, own_name + ", the resumed run's own");
+    value = own;
+  };
+  const auto kind = io::draft_kind(config);
   if (!kind) throw Error(file.string() + ": architectures", "none of a draft", "a draft's");
-  const std::string own(names_of<DraftKind>[static_cast<std::size_t>(*kind)]);
-  if (o.draft_flag->count() > 0 && o.draft != own) throw Error("--draft", o.draft, own + ", the resumed run's own");
-  o.draft = own;
+  const std::string own(examples::name_of(*kind));
+  take(o.draft_flag, o.draft, own, o.draft, own);
+  if (kind != DraftKind::eagle3) return;
+  const examples::Eagle3Form form = examples::eagle3_form_of(config);
+  take(o.backbone_flag, o.form.backbone, form.backbone, examples::name_of(o.form.backbone),
+       examples::name_of(form.backbone));
+  take(o.version_flag, o.form.version, form.version, o.form.version, form.version);
 }
 
 /// \returns whether the run to go on with has all its steps already
@@ -172,7 +236,7 @@ void train(Options o) {
   const auto latest = CheckpointDirectory(o.out).latest();
   if (o.resume) {
     if (!latest) throw Error("--resume", "no checkpoint in " + o.out.string(), "one to go on from");
-    take_kind(o, *latest);
+    take_draft(o, *latest);
   }
   complete(o);
   if (o.resume) {
@@ -181,10 +245,15 @@ void train(Options o) {
     throw Error("--out", latest->string(), "a directory without a run, or --resume");
   }
   o.settings.check();
+  o.parallel.check<examples::TargetConfig>();
+  if (o.parallel.expert_parallel != 1) {
+    throw Error("--expert-parallel", fmt::format("{}", o.parallel.expert_parallel), "1: this program is one process");
+  }
   const Job job{o, cpu, o.resume ? latest : std::nullopt};
   if (o.draft == "dflash") return examples::train_dflash(job);
   if (o.draft == "dspark") return examples::train_dspark(job);
-  examples::train_eagle3(job);
+  if (o.form.backbone == Backbone::deepseek_v3) return examples::train_eagle3_deepseek_v3(job);
+  examples::train_eagle3_kimi_k3(job);
 }
 
 }  // namespace
@@ -197,6 +266,7 @@ int main(int argc, char** argv) {
   add_files(app, options);
   add_settings(app, options);
   add_reports(app, options);
+  add_parallel(app, options);
   CLI11_PARSE(app, argc, argv);
   return examples::run_program("train_draft", [&] { train(options); });
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What train_draft is asked for, and the run that every kind of draft makes of it.
-/// defines: Options, Job, train_eagle3, train_dflash, train_dspark
+/// defines: Options, Job, train_eagle3_kimi_k3, train_eagle3_deepseek_v3, train_dflash, train_dspark
 
 #include <filesystem>
 #include <map>
@@ -12,9 +12,11 @@
 #include <CLI/CLI.hpp>
 
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/config/parallel_options.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/train/train_settings.hpp>
 
+#include "../common/eagle3_form.hpp"
 #include "../common/program.hpp"
 
 namespace k3spec::examples {
@@ -25,12 +27,19 @@ struct Options {
   double minutes = 4;
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
   std::vector<index_t> layers;  ///< empty: the kind's own
+  AuxStream aux_stream = AuxStream::running_sum;
+  LayerIds layer_ids = LayerIds::after_layer_0;
+  Eagle3Form form;
+  std::optional<std::filesystem::path> vocabulary_from;
+  ParallelOptions parallel;
   bool resume = false;
   std::string draft = "eagle3", progress = "auto";
   DeviceOptions device;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
-  CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *layers_flag = nullptr;
+  CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
+  /// What a resumed run takes from its draft.
+  std::vector<CLI::Option*> draft_only;
   bool timed = false;
 };
 
@@ -42,7 +51,8 @@ struct Job {
 };
 
 // One file each: together they would take a compiler minutes.
-void train_eagle3(const Job& job);
+void train_eagle3_kimi_k3(const Job& job);
+void train_eagle3_deepseek_v3(const Job& job);
 void train_dflash(const Job& job);
 void train_dspark(const Job& job);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// defines: load_target_from, Run, run
+/// defines: load_target_from, Run, conventions_of, layers_of, run
 
 #include <algorithm>
 #include <chrono>
@@ -20,9 +20,6 @@
 #include "options.hpp"
 
 namespace k3spec::examples {
-
-/// The bundled miniature, whose tokens are bytes.
-using TargetConfig = configs::KimiK3Tiny;
 
 inline Parameters<K3Target<TargetConfig>, float> load_target_from(const std::filesystem::path& directory) {
   const auto config = directory / "config.json";
@@ -163,12 +160,30 @@ class Run {
   double step_seconds_ = 0, look_seconds_ = 0;
 };
 
-/// The layers of a run that is resumed, or those asked for, else `defaults()`.
-template <class Draft, class F>
-std::vector<index_t> layers_of(const Job& job, F&& defaults) {
-  if (!job.resumed) return job.options.layers.empty() ? defaults() : job.options.layers;
-  const auto file = *job.resumed / draft_config_name;
-  return io::draft_layer_ids<Draft::kind, typename Draft::config>(io::read_json(file), file.string());
+/// How a run's draft reads its target: a resumed run's own, or as asked for.
+template <DraftKind Kind>
+typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
+  if (job.resumed) {
+    const auto file = *job.resumed / draft_config_name;
+    return io::draft_conventions<Kind>(io::read_json(file), file.string());
+  }
+  typename DraftForm<Kind>::Conventions conventions;
+  conventions.aux_stream = job.options.aux_stream;
+  conventions.layer_ids = job.options.layer_ids;
+  return conventions;
+}
+
+/// The layers of a run that is resumed, or those asked for, else `defaults()`, which are counted from 0.
+template <class Draft, class Conventions, class F>
+std::vector<index_t> layers_of(const Job& job, const Conventions& conventions, F&& defaults) {
+  if (job.resumed) {
+    const auto file = *job.resumed / draft_config_name;
+    return io::draft_layer_ids<Draft::kind, typename Draft::config>(io::read_json(file), file.string());
+  }
+  if (!job.options.layers.empty()) return job.options.layers;
+  std::vector<index_t> layers = defaults();
+  for (index_t& layer : layers) layer = layer_id(layer, conventions.layer_ids);
+  return layers;
 }
 
 /// \param make_setup  (text) -> the method's setup

@@ -1,0 +1,149 @@
+// Rewrites a DeepSeek-V3 EAGLE-3 draft in the layout that vLLM and SGLang load, or one of that layout in this library's
+// own, both in bfloat16. With --probe also inputs and the logits that this library computes from what it wrote, for a
+// comparison in another framework (tests/reference/compare_export.py is one).
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/drafts/engine_layout.hpp>
+
+#include "common/eagle3_form.hpp"
+#include "common/program.hpp"
+
+using namespace k3spec;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr index_t probe_length = 21, probe_sequences = 2, probe_steps = 4;
+
+struct Options {
+  fs::path draft, out, probe, target;
+  std::string layout = "engine";
+  LayerIds layer_ids = LayerIds::layers_executed;
+  bool embed_tokens = true;
+  /// Of a file that names none.
+  AuxStream assumed_stream = AuxStream::running_sum;
+  LayerIds assumed_ids = LayerIds::layers_executed;
+  bool assume = false;
+};
+
+/// A draft's folder, with what a file of another engine's need not say.
+template <class Draft, Element T>
+LoadedDraft<Draft, T> load(const fs::path& folder, const Options& o) {
+  std::vector<T> embedding;
+  LoadGiven<Draft, T> given;
+  if (!o.target.empty()) {
+    embedding = io::Checkpoint::open(o.target, "language_model.").read<T>("model.embed_tokens.weight");
+    given.embed_tokens =
+        Matrix<const T>(embedding.data(), static_cast<index_t>(embedding.size()) / Draft::hidden, Draft::hidden);
+  }
+  if (o.assume) {
+    given.conventions = DraftForm<Draft::kind>::template conventions<typename Draft::config>();
+    given.conventions->aux_stream = o.assumed_stream;
+    given.conventions->layer_ids = o.assumed_ids;
+  }
+  return load_draft<Draft, T>(folder, given);
+}
+
+/// Inputs drawn from a fixed seed, and what the draft that was written makes of them in double precision.
+template <class Config>
+void write_probe(const Options& o) {
+  using Draft = Eagle3Draft<Config>;
+  const auto draft = load<Draft, double>(o.out, o);
+  const index_t rows = probe_sequences * probe_length;
+  Buffer<index_t> ids(rows);
+  Buffer<double> aux(rows * Draft::aux_width);
+  const Philox random(/*seed=*/1, /*stream=*/0);
+  for (index_t i = 0; i < rows; ++i) {
+    ids[i] = static_cast<index_t>(random.below(static_cast<std::uint64_t>(i), Draft::vocabulary));
+  }
+  for (index_t i = 0; i < aux.size(); ++i) aux[i] = random.normal(static_cast<std::uint64_t>(rows + i));
+
+  const auto plan = [&](auto& a) { return Draft::template Activations<double>::allocate(a, rows, probe_steps); };
+  Arena arena(plan_bytes(plan));
+  const auto acts = plan(arena);
+  const Rows<const double, Draft::aux_width> states(aux.data(), rows);
+  const Vector<const index_t> tokens(ids.data(), rows);
+  const auto w = draft.parameters.weights();
+  Draft::template forward<double>(Cpu{1}, w, tokens, probe_length, states, CausalVisibility{nullptr, probe_length},
+                                  RotaryPositions{nullptr, probe_length}, acts);
+
+  std::vector<io::TensorSource> tensors{
+      {"input_ids", DType::I64, {probe_sequences, probe_length}, ids.data()},
+      {"aux_hidden_states", DType::F64, {probe_sequences, probe_length, Draft::aux_width}, aux.data()}};
+  std::vector<Buffer<double>> logits;
+  Buffer<double> x(rows * Draft::hidden);
+  const Rows<double, Draft::hidden> head_in(x.data(), rows);
+  for (index_t k = 0; k < probe_steps; ++k) {
+    logits.emplace_back(rows * Draft::draft_vocabulary);
+    Draft::head_input(Cpu{1}, w, acts.step(k).out, head_in);
+    Draft::compute_logits(Cpu{1}, w, head_in, Rows<double, Draft::draft_vocabulary>(logits.back().data(), rows));
+    tensors.push_back({"logits." + std::to_string(k),
+                       DType::F64,
+                       {probe_sequences, probe_length, Draft::draft_vocabulary},
+                       logits.back().data()});
+  }
+  io::write_safetensors(o.probe, tensors, {});
+}
+
+template <class Config>
+void convert(const Options& o) {
+  using Draft = Eagle3Draft<Config>;
+  const auto draft = load<Draft, bfloat16>(o.draft, o);
+  fs::create_directories(o.out);
+  if (o.layout == "engine") {
+    save_engine_draft(o.out, draft.parameters, draft.vocabulary, draft.layer_ids, draft.conventions,
+                      {.layer_ids = o.layer_ids, .embed_tokens = o.embed_tokens});
+  } else {
+    save_draft(o.out, draft.parameters, draft.vocabulary,
+               io::draft_config_json<DraftKind::eagle3, Config>(draft.layer_ids, DType::BF16, draft.conventions));
+  }
+  fmt::print("{} layout: {}\n", o.layout, o.out.string());
+  if (!o.probe.empty()) write_probe<Config>(o);
+}
+
+void run(const Options& o) {
+  const auto file = o.draft / draft_config_name;
+  const io::json config = io::read_json(file);
+  if (io::draft_kind(config) != DraftKind::eagle3) {
+    throw Error(file.string() + ": architectures",
+                io::detail::field_text(io::detail::find_field(config, "architectures")), "an EAGLE-3 draft's");
+  }
+  const examples::Eagle3Form form = examples::eagle3_form_of(config);
+  if (form.backbone != Backbone::deepseek_v3) {
+    throw Error(file.string() + ": architectures", "a Kimi K3 draft",
+                "one with DeepSeek-V3's block: engines have no loader for drafts without positions");
+  }
+  examples::with_eagle3_version<configs::DeepSeekV3Tiny>(form.version, [&]<class Config> { convert<Config>(o); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Rewrites a DeepSeek-V3 EAGLE-3 draft in another layout, in bfloat16");
+  Options o;
+  app.add_option("--draft", o.draft, "Folder of the draft, in either layout")->required();
+  app.add_option("--out", o.out, "Folder to write")->required();
+  app.add_option("--layout", o.layout, "engine: what vLLM and SGLang load; k3spec: this library's own")
+      ->check(CLI::IsMember({"engine", "k3spec"}))
+      ->capture_default_str();
+  examples::add_named(app, "--layer-ids", o.layer_ids,
+                      "engine: how the file counts the target's layers; layers_executed is "
+                      "vLLM's way, after_layer_0 SGLang's");
+  app.add_flag("!--no-embed-tokens", o.embed_tokens, "engine: leave the embedding to the target");
+  app.add_option("--target", o.target, "Target whose embedding is the draft's, for a file that has none");
+  const auto* stream = examples::add_named(app, "--assume-aux-stream", o.assumed_stream,
+                                           "What a file's draft reads if the file does not name it");
+  const auto* ids = examples::add_named(app, "--assume-layer-ids", o.assumed_ids,
+                                        "How a file counts the target's layers if it does not name it");
+  app.add_option("--probe", o.probe, "File for inputs and this library's logits");
+  CLI11_PARSE(app, argc, argv);
+  o.assume = stream->count() > 0 || ids->count() > 0;
+  return examples::run_program("convert_draft", [&] { run(o); });
+}

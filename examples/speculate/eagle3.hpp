@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// EAGLE-3 drafts of either version, with one backbone.
+/// defines: make_eagle3_with
+
+#include <string>
+#include <vector>
+
+#include <k3spec/decode/eagle3_session.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
+
+#include "../common/eagle3_form.hpp"
+#include "contestant.hpp"
+
+namespace k3spec::examples {
+
+template <class Base>
+Contestant make_eagle3_with(const std::string& version, const Target& target, const std::filesystem::path& folder,
+                            index_t capacity, const DecodeOptions& options) {
+  return with_eagle3_version<Base>(version, [&]<class Config> {
+    using Draft = Eagle3Draft<Config>;
+    using Session = Eagle3Session<Draft, float>;
+    return make_contestant<Draft, Session>(target, folder, capacity, options, [](const auto& draft) {
+      const auto ids = draft.vocabulary.target_ids();
+      return typename Session::Source{draft.parameters.weights(), {ids.data(), ids.data() + ids.size()}};
+    });
+  });
+}
+
+}  // namespace k3spec::examples

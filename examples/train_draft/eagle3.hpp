@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// An EAGLE-3 draft of either version, with one backbone.
+/// defines: train_eagle3_with
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <k3spec/train/eagle3_method.hpp>
+
+#include "run.hpp"
+
+namespace k3spec::examples {
+
+/// The map of a draft that is there already, or the most frequent bytes of the training text.
+template <class Config>
+DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {
+  constexpr index_t size = Config::draft_vocab_size, all = Config::vocab_size;
+  const auto& given = job.options.vocabulary_from;
+  if (job.resumed || given) {
+    return DraftVocabulary::read(io::Checkpoint::open(job.resumed ? *job.resumed : *given), size, all);
+  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(all));
+  count_tokens(text.bytes(), std::span(counts));
+  return DraftVocabulary::most_frequent(counts, size);
+}
+
+template <class Base>
+void train_eagle3_with(const Job& job) {
+  with_eagle3_version<Base>(job.options.form.version, [&]<class Config> {
+    using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
+    run<Trainer>(job, [&](const ByteText& text) {
+      const auto conventions = conventions_of<DraftKind::eagle3>(job);
+      auto layers = layers_of<typename Trainer::Draft>(
+          job, conventions, [] { return default_aux_layer_ids(TargetConfig::num_hidden_layers); });
+      return typename Trainer::Setup{choose_vocabulary<Config>(job, text), std::move(layers), conventions};
+    });
+  });
+}
+
+}  // namespace k3spec::examples
