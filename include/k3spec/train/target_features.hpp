@@ -25,6 +25,9 @@ class TargetFeatures {
   using Draft = Eagle3Draft<Config>;
   using Target = K3Target<TargetConfig>;
   using Batch = TttBatch<T, Draft::aux_width>;
+  static_assert(Config::hidden_size == Target::hidden || Config::train_embeddings,
+                "TargetFeatures: hidden_size is not the target's, so its embedding cannot be the draft's: "
+                "train_embeddings must be true");
   static_assert(Config::target_hidden_size == Target::hidden,
                 "TargetFeatures: target_hidden_size is not the target's hidden_size");
   static_assert(Config::vocab_size == TargetConfig::vocab_size,
