@@ -8,13 +8,13 @@
 #include <cblas.h>
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <k3spec/backend/cpu/gemm.hpp>
+
+#include "fastest.hpp"
 
 namespace {
 
@@ -69,30 +69,6 @@ void run_openblas(benchmark::State& state, const Task& t) {
   }
 }
 
-/// Keeps the least time of each benchmark.
-class Fastest : public benchmark::ConsoleReporter {
- public:
-  Fastest() : ConsoleReporter(OO_Tabular) {}
-
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration) continue;
-      const double seconds = run.real_accumulated_time / static_cast<double>(run.iterations);
-      const auto [at, is_new] = seconds_.try_emplace(run.run_name.function_name, seconds);
-      at->second = std::min(at->second, seconds);
-    }
-  }
-
-  /// 0 if it was not run.
-  double seconds(const std::string& name) const {
-    const auto at = seconds_.find(name);
-    return at == seconds_.end() ? 0 : at->second;
-  }
-
- private:
-  std::map<std::string, double> seconds_;
-};
-
 std::vector<Task> tasks(int threads) {
   constexpr index_t rows = 1536;  // positions of one training step
   constexpr std::array<std::array<index_t, 2>, 10> weights{
@@ -122,7 +98,7 @@ void add(const Task& task) {
 }
 
 /// One line per task, and the sums over the training step.
-void compare(const Fastest& found, const std::vector<Task>& all) {
+void compare(const bench::Fastest& found, const std::vector<Task>& all) {
   double ours_in_step = 0, theirs_in_step = 0;
   for (const Task& task : all) {
     const double ours = found.seconds("k3spec/" + task.name()), theirs = found.seconds("openblas/" + task.name());
@@ -151,7 +127,7 @@ int main(int argc, char** argv) {
     runs.push_back(tasks(threads));
     for (const Task& task : runs.back()) add(task);
   }
-  Fastest found;
+  bench::Fastest found(bench::Clock::wall);
   benchmark::RunSpecifiedBenchmarks(&found);
   for (const auto& run : runs) compare(found, run);
 }

@@ -10,6 +10,8 @@
 #include <CLI/CLI.hpp>
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
@@ -64,13 +66,19 @@ std::filesystem::path config_file(const std::filesystem::path& checkpoint) {
 using Check = void (*)(const io::json&, std::string_view);
 
 const std::map<std::string, Check> configs_by_name{
+    {"deepseek-v3", io::check_config<configs::DeepSeekV3>},
+    {"deepseek-v3-eagle3.1", io::check_config<configs::Eagle31<configs::DeepSeekV3>>},
+    {"deepseek-v3-tiny", io::check_config<configs::DeepSeekV3Tiny>},
+    {"deepseek-v3-tiny-eagle3.1", io::check_config<configs::Eagle31<configs::DeepSeekV3Tiny>>},
     {"kimi-k3", io::check_config<configs::KimiK3>},
     {"kimi-k3-dflash", io::check_config<configs::KimiK3DFlash>},
     {"kimi-k3-dspark", io::check_config<configs::KimiK3DSpark>},
+    {"kimi-k3-eagle3.1", io::check_config<configs::Eagle31<configs::KimiK3>>},
     {"kimi-k3-small", io::check_config<configs::KimiK3Small>},
     {"kimi-k3-tiny", io::check_config<configs::KimiK3Tiny>},
     {"kimi-k3-tiny-dflash", io::check_config<configs::KimiK3TinyDFlash>},
-    {"kimi-k3-tiny-dspark", io::check_config<configs::KimiK3TinyDSpark>}};
+    {"kimi-k3-tiny-dspark", io::check_config<configs::KimiK3TinyDSpark>},
+    {"kimi-k3-tiny-eagle3.1", io::check_config<configs::Eagle31<configs::KimiK3Tiny>>}};
 
 }  // namespace
 

@@ -1,25 +1,10 @@
 #!/usr/bin/env bash
 # A draft in the layout that engines load: there and back bit for bit, and its logits in plain PyTorch. $1: the program,
 # $2: train_draft.
-set -uo pipefail
 program="$1"
 train_draft="$2"
-tiny=examples/data/k3-tiny
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-fail() {
-  echo "$*"
-  exit 1
-}
-expect() {  # status, part of the output, arguments
-  local status="$1" part="$2" output
-  shift 2
-  output="$("$program" "$@" 2>&1)"
-  local found=$?
-  [[ $found -eq $status && "$output" == *"$part"* ]] ||
-    fail "convert_draft $*: found status $found and: $output; wanted status $status and: $part"
-}
 train() {  # folder, arguments
   "$train_draft" --target "$tiny" --out "$dir/$1" --steps 2 --batch 2 --length 24 --eval-windows 2 --progress none \
     "${@:2}" >"$dir/log" 2>&1 || fail "train_draft: $(cat "$dir/log")"

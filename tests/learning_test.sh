@@ -3,12 +3,9 @@
 # plain PyTorch reference reached in as many steps. Batch, rates, losses and sizes are the reference's; other than there
 # the block drafts are causal with a window of 8, and DSpark's Markov table begins wide and its context is layers -1, 3
 # and 7 (bench/RESULTS.md has what is reached without). $1: train_draft, $2: speculate.
-set -uo pipefail
 train_draft="$1"
 speculate="$2"
-tiny=examples/data/k3-tiny
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 learn() {  # kind, steps, what the reference reached, arguments
   local kind="$1" steps="$2" reference="$3" table found

@@ -2,17 +2,10 @@
 # Every option of EAGLE-3 trains: from train_draft's flags on the miniature's states, the simulated accept length on
 # held-out text must rise by at least a fifth of a token. A draft of each form then decodes without changing a token.
 # $1: train_draft, $2: speculate.
-set -uo pipefail
 train_draft="$1"
 speculate="$2"
-tiny=examples/data/k3-tiny
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-fail() {
-  echo "$*"
-  exit 1
-}
 learn() {  # name, arguments
   local name="$1" lengths
   shift

@@ -1,14 +1,8 @@
 #!/usr/bin/env bash
 # What examples/plot_training draws of a log, and what it refuses. $1: the program.
-set -uo pipefail
 program="$1"
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-fail() {
-  echo "$*"
-  exit 1
-}
 refuse() {  # the line's end, arguments
   local part="$1" found
   shift

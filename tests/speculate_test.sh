@@ -1,25 +1,10 @@
 #!/usr/bin/env bash
 # What examples/speculate does with drafts of two steps, of every kind, and what it refuses. $1: the program, $2:
 # train_draft.
-set -uo pipefail
 program="$1"
 train_draft="$2"
-tiny=examples/data/k3-tiny
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-fail() {
-  echo "$*"
-  exit 1
-}
-expect() {  # status, part of the output, arguments
-  local status="$1" part="$2"
-  shift 2
-  output="$("$program" "$@" 2>&1)"
-  local found=$?
-  [[ $found -eq $status && "$output" == *"$part"* ]] ||
-    fail "speculate $*: found status $found and: $output; wanted status $status and: $part"
-}
 refuse() {  # part of the only line, arguments
   expect 1 "$@"
   [[ "$output" != *$'\n'* ]] || fail "speculate ${*:2}: more than one line: $output"

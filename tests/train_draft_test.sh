@@ -1,25 +1,10 @@
 #!/usr/bin/env bash
 # What examples/train_draft does: trains, goes on where it was stopped with the same bits, refuses what does not fit.
 # $1: the program.
-set -uo pipefail
 program="$1"
-tiny=examples/data/k3-tiny
-dir="$(mktemp -d)"
-trap 'rm -rf "$dir"' EXIT
-small=(--target "$tiny" --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 --eval-every 3)
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-fail() {
-  echo "$*"
-  exit 1
-}
-expect() {  # status, part of the output, arguments
-  local status="$1" part="$2" output
-  shift 2
-  output="$("$program" "$@" 2>&1)"
-  local found=$?
-  [[ $found -eq $status && "$output" == *"$part"* ]] ||
-    fail "train_draft $*: found status $found and: $output; wanted status $status and: $part"
-}
+small=(--target "$tiny" --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 --eval-every 3)
 same() {  # two checkpoints
   for file in model.safetensors config.json trainer.safetensors trainer.json; do
     cmp "$1/$file" "$2/$file" || exit 1

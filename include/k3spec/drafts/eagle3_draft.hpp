@@ -19,10 +19,6 @@ namespace k3spec {
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 template <class Config>
 struct Eagle3Draft : CheckedEagle3<Config> {
-  static_assert(Config::draft_vocab_size <= Config::vocab_size,
-                "Eagle3Draft: draft_vocab_size must not be larger than vocab_size");
-  static_assert(Config::draft_vocab_size > 0, "Eagle3Draft: draft_vocab_size must be positive");
-
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
   static constexpr index_t hidden = Config::hidden_size;

@@ -1,5 +1,4 @@
-// expect: Eagle3Draft: draft_vocab_size must not be larger than vocab_size
-// expect: Eagle3Draft: draft_vocab_size must be positive
+// expect: config: draft_vocab_size must be from 1 to vocab_size
 #include <k3spec/drafts/eagle3_draft.hpp>
 
 using k3spec::index_t;

@@ -1,0 +1,18 @@
+# What tests of programs share. To be sourced, with `program` set; `dir` is theirs until they end.
+set -uo pipefail
+tiny=examples/data/k3-tiny
+dir="$(mktemp -d)"
+trap 'rm -rf "$dir"' EXIT
+
+fail() {
+  echo "$*"
+  exit 1
+}
+expect() {  # status, part of the output, arguments of the program; its output is in `output`
+  local status="$1" part="$2" found
+  shift 2
+  output="$("$program" "$@" 2>&1)"
+  found=$?
+  [[ $found -eq $status && "$output" == *"$part"* ]] ||
+    fail "$(basename "$program") $*: found status $found and: $output; wanted status $status and: $part"
+}
