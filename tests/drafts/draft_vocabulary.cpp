@@ -164,6 +164,25 @@ TEST_CASE("a draft goes to disk and comes back, map and frozen tensors included"
   CHECK(test::contents(directory / "config.json") == "{\n  \"model_type\": \"test\"\n}\n");
 }
 
+TEST_CASE("another draft's vocabulary is refused, and what stood there stays") {
+  const test::TemporaryDirectory directory;
+  Parameters<Draft, float> parameters;
+  parameters.initialize(7);
+  save_draft(directory.path(), parameters, DraftVocabulary(Ids{1, 2, 5}, 6), {{"model_type", "test"}});
+  const auto weights = test::contents(directory / "model.safetensors"),
+             config = test::contents(directory / "config.json");
+  parameters.initialize(8);
+  const auto refuse = [&](const DraftVocabulary& other, const char* message) {
+    CHECK_THROWS_WITH_AS(save_draft(directory.path(), parameters, other, {{"model_type", "other"}}), message, Error);
+    CHECK(test::contents(directory / "model.safetensors") == weights);
+    CHECK(test::contents(directory / "config.json") == config);
+  };
+  refuse(DraftVocabulary::whole(6), "draft vocabulary: sizes: found 6 of 6 tokens, wanted 3 of 6, the draft's");
+  refuse(DraftVocabulary::whole(3), "draft vocabulary: sizes: found 3 of 3 tokens, wanted 3 of 6, the draft's");
+  refuse(DraftVocabulary(Ids{1, 2}, 6), "draft vocabulary: sizes: found 2 of 6 tokens, wanted 3 of 6, the draft's");
+  refuse(DraftVocabulary(Ids{1, 2, 5}, 7), "draft vocabulary: sizes: found 3 of 7 tokens, wanted 3 of 6, the draft's");
+}
+
 TEST_CASE("a draft without the map it needs is refused, and one parameter too many") {
   const test::TemporaryDirectory directory;
   Parameters<Draft, float> parameters;

@@ -27,6 +27,9 @@ struct NoQueryLatent : test::DeepSeekEvenCases {
   static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
   static constexpr std::optional<index_t> pad_token_id = std::nullopt;
 };
+struct OtherWidth : Odd {
+  static constexpr index_t target_hidden_size = 20;
+};
 struct Whole : Odd {
   static constexpr index_t draft_vocab_size = vocab_size;
   static constexpr index_t target_hidden_size = 20, num_aux_hidden_states = 2;
@@ -231,9 +234,14 @@ TEST_CASE("an embedding that the file does not have is the target's, given by th
   CHECK(same_bits(whole.load(given).parameters, whole.parameters));
 }
 
-TEST_CASE("a trained embedding is not left out") {
+TEST_CASE("an embedding that is not the target's is not left out: a trained one, one of another width") {
   CHECK_THROWS_WITH_AS((Exported<NoQueryLatent>({.embed_tokens = false})),
-                       doctest::Contains("embed_tokens: found left out, wanted written"), Error);
+                       doctest::Contains("embed_tokens: found left out, wanted written: this draft's embedding is"),
+                       Error);
+  CHECK_THROWS_WITH_AS((Exported<OtherWidth>({.embed_tokens = false})),
+                       doctest::Contains("embed_tokens: found left out, wanted written: this draft's hidden_size is"),
+                       Error);
+  CHECK_NOTHROW(Exported<OtherWidth>{}.load());
 }
 
 TEST_CASE("a file of other tools does not name conventions: the caller must, and what the file names stays") {
@@ -318,12 +326,23 @@ TEST_CASE("every difference of an engine's file is said at once") {
 
 TEST_CASE("what cannot be is not written") {
   const Exported<Odd> out;
-  const auto save = [&](const Ids& layers, const Eagle3Conventions& conventions) {
-    save_engine_draft(out.path(), out.parameters, out.vocabulary, layers, conventions);
+  const auto weights = test::contents(out / "model.safetensors"), config = test::contents(out / "config.json");
+  Parameters<Exported<Odd>::Draft, bfloat16> changed;
+  changed.initialize(6);
+  const auto refuse = [&](const Ids& layers, const Eagle3Conventions& conventions, const DraftVocabulary& vocabulary,
+                          const char* message) {
+    CHECK_THROWS_WITH_AS(save_engine_draft(out.path(), changed, vocabulary, layers, conventions),
+                         doctest::Contains(message), Error);
+    CHECK(test::contents(out / "model.safetensors") == weights);
+    CHECK(test::contents(out / "config.json") == config);
   };
-  CHECK_THROWS_WITH_AS(save({1, 3}, mixed), doctest::Contains("found [2,4], wanted 3 different layers"), Error);
-  CHECK_THROWS_WITH_AS(save({1, 3, 5}, {.softmax_mscale = SoftmaxMscale::yarn_mscale_squared}),
-                       doctest::Contains("softmax_mscale: found \"yarn_mscale_squared\""), Error);
+  refuse({1, 3}, mixed, out.vocabulary, "aux_layer_ids: found [1,3], wanted 3 different layers");
+  refuse({2, 2, 2}, mixed, out.vocabulary, "aux_layer_ids: found [2,2,2], wanted 3 different layers");
+  refuse({-7, 3, 99}, mixed, out.vocabulary, "aux_layer_ids: found -7, wanted 0 or more, counted as after_layer_0");
+  refuse({1, 3, 5}, {.softmax_mscale = SoftmaxMscale::yarn_mscale_squared}, out.vocabulary,
+         "softmax_mscale: found \"yarn_mscale_squared\"");
+  refuse({1, 3, 5}, mixed, DraftVocabulary::whole(51), "found 51 of 51 tokens, wanted 40 of 51, the draft's");
+  refuse({1, 3, 5}, mixed, DraftVocabulary::whole(40), "found 40 of 40 tokens, wanted 40 of 51, the draft's");
   CHECK_THROWS_AS(save_engine_draft("/nonexistent", out.parameters, out.vocabulary, {1, 3, 5}, mixed), Error);
 }
 

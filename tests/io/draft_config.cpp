@@ -230,12 +230,72 @@ TEST_CASE_TEMPLATE("a draft that was trained to draft in parallel is refused", S
 
 TEST_CASE_TEMPLATE("the layers a draft reads are three different ones", S, Eagle3, DeepSeek, DFlash, DSpark) {
   json root = S::file();
-  const json bad[] = {{1, 3}, {1, 3, 3}, {1, 3, "4"}, {1, 3, 4, "5"}, "1,3,4", nullptr};
+  const json bad[] = {{1, 3},  {1, 3, 3}, {1, 3, "4"}, {1, 3, 4, "5"},
+                      "1,3,4", nullptr,   {1.0, 3, 4}, {18446744073709551615u, 3, 4}};
   for (const json& ids : bad) {
     root[S::Form::layers_field] = ids;
     CHECK_THROWS_WITH_AS((draft_layer_ids<S::kind, typename S::Tiny>(root)),
                          doctest::Contains("wanted 3 different layers"), Error);
   }
+}
+
+TEST_CASE_TEMPLATE("layers that could not be read back are not written", S, Eagle3, DeepSeek, DFlash, DSpark) {
+  using Form = typename S::Form;
+  const std::string field = S::Form::layers_field;
+  const auto write = [](const std::vector<index_t>& ids, LayerIds counting = LayerIds::after_layer_0) {
+    auto conventions = Form::template conventions<typename S::Tiny>();
+    conventions.layer_ids = counting;
+    return draft_config_json<S::kind, typename S::Tiny>(ids, DType::BF16, conventions);
+  };
+  const auto refuse = [&](const std::vector<index_t>& ids, LayerIds counting, const std::string& message) {
+    CHECK_THROWS_WITH_AS(write(ids, counting), (field + ": found " + message).c_str(), Error);
+  };
+  refuse({2, 2, 2}, LayerIds::after_layer_0, "[2,2,2], wanted 3 different layers");
+  refuse({1, 3}, LayerIds::after_layer_0, "[1,3], wanted 3 different layers");
+  refuse({1, 3, 4, 5}, LayerIds::after_layer_0, "[1,3,4,5], wanted 3 different layers");
+  refuse({}, LayerIds::after_layer_0, "[], wanted 3 different layers");
+  const index_t first = Form::first_layer;
+  const std::string least = std::to_string(first), next = std::to_string(first + 1);
+  refuse({-7, 3, 99}, LayerIds::after_layer_0, "-7, wanted " + least + " or more, counted as after_layer_0");
+  refuse({3, first, 4}, LayerIds::layers_executed, least + ", wanted " + next + " or more, counted as layers_executed");
+  CHECK(write({3, first, 4})[field] == json{3, first, 4});
+  CHECK(write({3, first + 1, 4}, LayerIds::layers_executed)[field] == json{3, first + 1, 4});
+}
+
+TEST_CASE_TEMPLATE("what stands in text_config is used where it is checked, whatever the top says", S, Eagle3, DeepSeek,
+                   DFlash, DSpark) {
+  const auto own = S::Form::template conventions<typename S::Tiny>();
+  auto other = own;
+  other.aux_stream = AuxStream::residual_mixture, other.layer_ids = LayerIds::layers_executed;
+  json root = S::file(own);
+  root["text_config"] = S::file(other);
+  root["text_config"][S::Form::layers_field] = {2, 5, 7};
+  root["architectures"] = {"Another"};
+  CHECK(S::differences(root).empty());
+  CHECK(draft_kind(root) == S::kind);
+  CHECK(draft_conventions<S::kind>(root) == other);
+  CHECK(draft_layer_ids<S::kind, typename S::Tiny>(root) == std::vector<index_t>{2, 5, 7});
+  CHECK(draft_conventions<S::kind>(with_conventions(root, own)) == other);
+  // An unknown name is one for both.
+  root["text_config"]["aux_stream"] = "sum";
+  CHECK(S::differences(root).size() == 1);
+  CHECK_THROWS_AS(draft_conventions<S::kind>(root), Error);
+  // The top is asked where text_config is silent, and the caller where both are.
+  for (const char* name : {"aux_stream", "layer_ids", S::Form::layers_field}) root["text_config"].erase(name);
+  CHECK(draft_conventions<S::kind>(root) == own);
+  CHECK(draft_layer_ids<S::kind, typename S::Tiny>(root) == std::vector<index_t>{1, 3, 4});
+  root.erase("aux_stream");
+  auto mixed = own;
+  mixed.aux_stream = AuxStream::residual_mixture;
+  CHECK(draft_conventions<S::kind>(with_conventions(root, other)) == mixed);
+}
+
+TEST_CASE_TEMPLATE("biases in the attention, which no draft has, are refused", S, Eagle3, DeepSeek, DFlash, DSpark) {
+  json root = S::file();
+  root["attention_bias"] = false;
+  CHECK(S::differences(root).empty());
+  root["attention_bias"] = true;
+  CHECK(S::differences(root) == Differences{"attention_bias: found true, wanted false"});
 }
 
 TEST_CASE("default layers") {

@@ -116,7 +116,44 @@ TEST_CASE("scaling where the config has none, and fields that would turn positio
                                               "rope_interleave: found false, wanted true"});
   root = nested(file<Odd>());
   root["rope_parameters"]["partial_rotary_factor"] = 0.5;
-  CHECK(differences<Odd>(root) == Differences{"rope_parameters.partial_rotary_factor: found 0.5, wanted nothing"});
+  CHECK(differences<Odd>(root) == Differences{"rope_parameters.partial_rotary_factor: found 0.5, wanted 1"});
   root["rope_parameters"]["partial_rotary_factor"] = 1.0;
   CHECK(differences<Odd>(root).empty());
+  root["partial_rotary_factor"] = 1;
+  CHECK(differences<Odd>(root).empty());
+  root["partial_rotary_factor"] = 0.25;
+  CHECK(differences<Odd>(root) == Differences{"partial_rotary_factor: found 0.25, wanted 1"});
+}
+
+TEST_CASE("a base of the frequencies is compared wherever it stands, and said once") {
+  json root = file<Odd>();
+  root["rope_scaling"]["rope_theta"] = 1234.5;
+  CHECK(differences<Odd>(root).empty());
+  root["rope_scaling"]["rope_theta"] = 5;
+  CHECK(differences<Odd>(root) == Differences{"rope_scaling.rope_theta: found 5, wanted 1234.5"});
+  root = nested(file<Odd>());
+  root["rope_parameters"]["rope_theta"] = 5;
+  CHECK(differences<Odd>(root) == Differences{"rope_parameters.rope_theta: found 5, wanted 1234.5"});
+  root["rope_parameters"]["rope_theta"] = 1234.5;
+  root["rope_scaling"]["rope_theta"] = 5;  // rope_parameters wins
+  CHECK(differences<Odd>(root).empty());
+}
+
+TEST_CASE("a rope_scaling that says nothing is none") {
+  const json empty[] = {json::object(), {{"rope_type", nullptr}, {"factor", nullptr}}, {{"rope_theta", 50000}}};
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    for (const json& rope : empty) {
+      json root = file<Plain>();
+      root[field] = rope;
+      CHECK(differences<Plain>(root).empty());
+    }
+  }
+  json root = file<Odd>();
+  root["rope_scaling"] = json::object();
+  CHECK(differences<Odd>(root) == Differences{"rope_scaling: found {}, wanted a yarn"});
+  root.erase("rope_scaling");
+  CHECK(differences<Odd>(root) == Differences{"rope_scaling: found nothing, wanted a yarn"});
+  root = file<Plain>();
+  root["rope_scaling"] = json::array();
+  CHECK(differences<Plain>(root) == Differences{"rope_scaling: found [], wanted nothing"});
 }

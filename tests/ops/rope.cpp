@@ -21,6 +21,15 @@ struct Short : Two {
   static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096};
   static constexpr index_t max_position_embeddings = 4096;
 };
+/// The published one, where positions do not go beyond the original ones.
+struct NotBeyond : configs::DeepSeekV3 {
+  static constexpr index_t max_position_embeddings = 4096;
+};
+/// So few original positions that all frequencies but the first are slow: the ramp from 0 to 0 is a step.
+struct NoRamp : configs::DeepSeekV3 {
+  static constexpr index_t qk_rope_head_dim = 8, max_position_embeddings = 64;
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4};
+};
 struct OtherMscale : configs::DeepSeekV3 {
   static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096, 1, 0.5};
 };
@@ -50,6 +59,33 @@ TEST_CASE("a row's position: counted within its sequence or given, from where it
     CHECK(given(row) == ids[static_cast<std::size_t>(row)]);
     CHECK(given.shifted(4)(row) == ids[static_cast<std::size_t>(row)] + 4);
   }
+}
+
+TEST_CASE("YaRN's ramp, bit for bit: before it, on it, after it") {
+  // Values of the reference implementation. The ramp is that between indices 10 and 23.
+  const auto& f = rope_frequencies<configs::DeepSeekV3>();
+  const auto& plain = rope_frequencies<NotBeyond>();
+  CHECK(f[0] == 0x1p+0f);
+  CHECK(f[9] == 0x1.33281ap-4f);
+  CHECK(f[10] == 0x1.ccab84p-5f);
+  CHECK(f[11] == 0x1.3f8b74p-5f);
+  CHECK(f[12] == 0x1.b86438p-6f);
+  CHECK(f[16] == 0x1.6872b2p-8f);
+  CHECK(f[19] == 0x1.67459ap-10f);
+  CHECK(f[22] == 0x1.74eea6p-13f);
+  CHECK(f[23] == 0x1.17a8e4p-15f);
+  CHECK(f[24] == 0x1.a36e3p-16f);
+  CHECK(f[31] == 0x1.bf74ap-19f);
+  CHECK(plain[10] == 0x1.ccab84p-5f);
+  CHECK(plain[11] == 0x1.59742ap-5f);
+  CHECK(plain[16] == 0x1.47ae14p-7f);
+  CHECK(plain[23] == 0x1.5d931cp-10f);
+  CHECK(plain[31] == 0x1.17a8e4p-13f);
+}
+
+TEST_CASE("a ramp of no width is a step") {
+  const std::array<float, 4> wanted{0x1p+0f, 0x1.47ae14p-9f, 0x1.0624dcp-12f, 0x1.a36e3p-16f};
+  CHECK(rope_frequencies<NoRamp>() == wanted);
 }
 
 TEST_CASE_TEMPLATE("position 15962 at frequency 1: cos is -0.908, whatever is stored", T, bfloat16, float, double) {

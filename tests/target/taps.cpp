@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "configs.hpp"
 #include "runner.hpp"
@@ -97,6 +98,27 @@ TEST_CASE("ids that are no layer's are refused in the words of their counting") 
                        "target layer id: found -2, wanted -1 to 7, counted as after_layer_0", Error);
   CHECK_THROWS_WITH_AS(block_taps(Ids{-1, 1, 2}, 8, Block{.layer_ids = LayerIds::layers_executed}),
                        "target layer id: found -1, wanted 0 to 8, counted as layers_executed", Error);
+}
+
+TEST_CASE("no layer is read twice") {
+  CHECK_THROWS_WITH_AS(eagle3_taps(Ids{2, 2, 2}, 8), "aux layer id: found 2 more than once, wanted different layers",
+                       Error);
+  CHECK_THROWS_WITH_AS(eagle3_taps(Ids{3, 1, 3}, 8, executed), doctest::Contains("found 3 more than once"), Error);
+  CHECK_THROWS_WITH_AS(block_taps(Ids{-1, 7, -1}, 8),
+                       "target layer id: found -1 more than once, wanted different layers", Error);
+  CHECK_NOTHROW(eagle3_taps(Ids{7, 1, 3}, 8));
+}
+
+TEST_CASE("no number is too small or too large to be refused") {
+  constexpr index_t least = std::numeric_limits<index_t>::min(), most = std::numeric_limits<index_t>::max();
+  static_assert(layer_number(least, LayerIds::layers_executed) == least);
+  static_assert(layer_number(least + 1, LayerIds::layers_executed) == least);
+  static_assert(layer_id(most, LayerIds::layers_executed) == most);
+  CHECK_THROWS_WITH_AS(eagle3_taps(Ids{least, 1, 3}, 8, executed),
+                       "aux layer id: found -9223372036854775808, wanted 1 to 8, counted as layers_executed", Error);
+  CHECK_THROWS_WITH_AS(block_taps(Ids{1, 3, least}, 8, Block{.layer_ids = LayerIds::layers_executed}),
+                       "target layer id: found -9223372036854775808, wanted 0 to 8, counted as layers_executed", Error);
+  CHECK_THROWS_AS(eagle3_taps(Ids{1, 3, most}, 8), Error);
 }
 
 TEST_CASE("block drafts: the embedding and the last layer are what they are in any stream") {

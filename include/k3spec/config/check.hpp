@@ -66,15 +66,20 @@ struct CheckedPositions {
                 "and its beta_fast no smaller than its positive beta_slow");
 };
 
+/// What latent attention alone looks at.
 template <class Config>
-struct CheckedBackbone : CheckedPositions<Config> {
-  static_assert(Config::vocab_size > 0 && Config::hidden_size > 0 && Config::intermediate_size > 0,
-                "config: vocab_size, hidden_size and intermediate_size must be positive");
+struct CheckedAttention : CheckedPositions<Config> {
   static_assert(Config::num_key_value_heads == Config::num_attention_heads,
                 "config: num_key_value_heads must equal num_attention_heads; latent attention has no grouped heads");
   static_assert(Config::num_attention_heads > 0 && Config::qk_nope_head_dim > 0 && Config::qk_rope_head_dim > 0 &&
                     Config::v_head_dim > 0 && Config::kv_lora_rank > 0 && Config::q_lora_rank.value_or(1) > 0,
                 "config: head counts and head and latent dims must be positive");
+};
+
+template <class Config>
+struct CheckedBackbone : CheckedAttention<Config> {
+  static_assert(Config::vocab_size > 0 && Config::hidden_size > 0 && Config::intermediate_size > 0,
+                "config: vocab_size, hidden_size and intermediate_size must be positive");
 };
 
 }  // namespace detail

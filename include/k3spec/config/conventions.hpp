@@ -3,10 +3,14 @@
 /// What engines do differently under the same tensor names and shapes: a mismatch shows only as lost acceptance. Each
 /// is a named value that config.json carries; a name that is not known is an error, never a guess.
 /// defines: AuxStream, LayerIds, Slot, SoftmaxMscale, StateNorm, names_of, is_run_time_convention,
-/// Eagle3Conventions, BlockConventions, layer_number, layer_id, default_aux_layer_ids, default_target_layer_ids
+/// Eagle3Conventions, BlockConventions, layer_number, layer_id, repeated_id, default_aux_layer_ids,
+/// default_target_layer_ids
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -89,11 +93,24 @@ struct BlockConventions {
   friend bool operator==(const BlockConventions&, const BlockConventions&) = default;
 };
 
-/// The layer, counted from 0, whose output an id names; -1 is the embedding.
-constexpr index_t layer_number(index_t id, LayerIds ids) { return ids == LayerIds::layers_executed ? id - 1 : id; }
+/// The layer, counted from 0, whose output an id names; -1 is the embedding. The smallest number, no layer's in either
+/// way of counting, stays what it is.
+constexpr index_t layer_number(index_t id, LayerIds ids) {
+  return ids == LayerIds::layers_executed && id > std::numeric_limits<index_t>::min() ? id - 1 : id;
+}
 
-/// The id that names the output of a layer counted from 0.
-constexpr index_t layer_id(index_t layer, LayerIds ids) { return ids == LayerIds::layers_executed ? layer + 1 : layer; }
+/// The id that names the output of a layer counted from 0. The largest number stays what it is.
+constexpr index_t layer_id(index_t layer, LayerIds ids) {
+  return ids == LayerIds::layers_executed && layer < std::numeric_limits<index_t>::max() ? layer + 1 : layer;
+}
+
+/// An id that is given more than once; none when all differ.
+inline std::optional<index_t> repeated_id(std::span<const index_t> ids) {
+  std::vector<index_t> sorted(ids.begin(), ids.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto at = std::adjacent_find(sorted.begin(), sorted.end());
+  return at == sorted.end() ? std::nullopt : std::optional(*at);
+}
 
 /// The layers (counted from 0) an EAGLE-3 draft reads unless told otherwise: 1, L/2 - 1 and L - 4.
 /// \throws Error when they are not three different layers

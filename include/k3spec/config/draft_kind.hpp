@@ -14,8 +14,9 @@ template <>
 inline constexpr std::array<std::string_view, 3> names_of<DraftKind>{"eagle3", "dflash", "dspark"};
 
 /// `architecture`: the name transformers knows the draft by, `architectures`: all of that kind. `layers_field`: the
-/// field with the ids of the target layers it reads, and how many there are. `visit`: its fields; `Checked`: what they
-/// must not say. `conventions`: this library's own, and what the config decides.
+/// field with the ids of the target layers it reads; how many there are, and the first it can read, counted from 0 (-1:
+/// the embedding). `visit`: its fields; `Checked`: what they must not say. `conventions`: this library's own, and what
+/// the config decides.
 template <DraftKind Kind>
 struct DraftForm;
 
@@ -28,6 +29,7 @@ struct DraftForm<DraftKind::eagle3> {
   template <class Config>
   static constexpr std::string_view architecture = architectures[static_cast<std::size_t>(Config::backbone)];
   static constexpr const char* layers_field = "aux_layer_ids";
+  static constexpr index_t first_layer = 0;
   using Conventions = Eagle3Conventions;
   template <class Config>
   using Checked = CheckedEagle3<Config>;
@@ -53,6 +55,7 @@ struct DraftForm<DraftKind::dflash> {
   template <class Config>
   static constexpr std::string_view architecture = architectures[0];
   static constexpr const char* layers_field = "target_layer_ids";
+  static constexpr index_t first_layer = -1;
   using Conventions = BlockConventions<Slot::anchor_plus_k>;
   template <class Config>
   using Checked = CheckedDFlash<Config>;
@@ -75,6 +78,7 @@ struct DraftForm<DraftKind::dspark> {
   template <class Config>
   static constexpr std::string_view architecture = architectures[0];
   static constexpr const char* layers_field = "target_layer_ids";
+  static constexpr index_t first_layer = -1;
   using Conventions = BlockConventions<Slot::anchor_plus_k_plus_1>;
   template <class Config>
   using Checked = CheckedDSpark<Config>;

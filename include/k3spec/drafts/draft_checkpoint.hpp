@@ -21,10 +21,11 @@
 namespace k3spec {
 
 /// Writes both files, each at once; the weights first.
-/// \throws Error naming the file
+/// \throws Error naming the file; with nothing written, on a vocabulary of other sizes than the draft's
 template <class Draft, Element T>
 void save_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
                 const DraftVocabulary& vocabulary, const io::json& config) {
+  vocabulary.require_sizes(Draft::draft_vocabulary, Draft::vocabulary);
   const auto weights = parameters.weights();
   std::vector<io::TensorSource> tensors = io::sources<Draft>(weights);
   for (io::TensorSource& t : vocabulary.sources()) tensors.push_back(std::move(t));

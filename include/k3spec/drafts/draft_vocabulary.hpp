@@ -86,6 +86,13 @@ class DraftVocabulary {
            std::all_of(offsets_.data(), offsets_.data() + offsets_.size(), [](std::int64_t o) { return o == 0; });
   }
 
+  /// \throws Error unless it is of these sizes
+  void require_sizes(index_t draft, index_t vocab) const {
+    if (draft_size() == draft && vocab_size() == vocab) return;
+    throw Error("draft vocabulary: sizes", fmt::format("{} of {} tokens", draft_size(), vocab_size()),
+                fmt::format("{} of {}, the draft's", draft, vocab));
+  }
+
   /// The target's id of draft id i.
   index_t target_id(index_t i) const { return ids_[i]; }
   /// Whether the draft can say a target's token.

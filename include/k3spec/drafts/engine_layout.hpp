@@ -85,8 +85,8 @@ class EngineTensors {
 /// Writes both files, each at once; the weights first, rounded to bfloat16. load_draft reads them back.
 /// \param layer_ids    the target layers the draft reads, as the conventions count them
 /// \param conventions  what the draft was trained with; the file counts layers as `how` says
-/// \throws Error naming the file; on another number of layers than the draft reads, conventions that a draft of this
-///         config cannot have, and a trained embedding left out
+/// \throws Error naming the file; with nothing written, on layers and conventions that a draft of this config cannot
+///         have, a vocabulary of other sizes than the draft's, and an embedding left out that is not the target's
 template <class Draft, Element T>
 void save_engine_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
                        const DraftVocabulary& vocabulary, const std::vector<index_t>& layer_ids,
@@ -100,9 +100,11 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
                   "save_engine_draft: mla_norm_eps must be rms_norm_eps, with which engines norm the latents");
     require(how.embed_tokens || !Config::train_embeddings, "embed_tokens", "left out",
             "written: this draft's embedding is trained, so it is not the target's");
+    require(how.embed_tokens || Config::hidden_size == Config::target_hidden_size, "embed_tokens", "left out",
+            "written: this draft's hidden_size is not the target's, so nor is its embedding");
+    vocabulary.require_sizes(Draft::draft_vocabulary, Draft::vocabulary);
     const io::json config = io::engine_config_json<Config>(layer_ids, conventions, how);
     io::check_draft_config<DraftKind::eagle3, Config>(config, draft_config_name);
-    (void)io::draft_layer_ids<DraftKind::eagle3, Config>(config, draft_config_name);
     auto tensors = detail::EngineTensors::of<Draft>(parameters.weights(), how.embed_tokens);
     for (io::TensorSource& t : vocabulary.sources()) tensors.sources.push_back(std::move(t));
     io::write_safetensors(directory / io::Checkpoint::single_name, tensors.sources, {{"format", "pt"}});

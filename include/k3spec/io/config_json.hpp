@@ -4,7 +4,9 @@
 /// defines: io::read_json, io::text_config, io::Differences, io::target_differences, io::check_target_config
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -87,6 +89,22 @@ inline json find_field(const json& config, std::string_view name) {
   }
 }
 
+/// A field of a model: what its text_config says of it, else what stands at the top, where alone some have token ids.
+/// Whoever looks for a field looks here, so that a file that contradicts itself is used as it was checked.
+inline json find_in_model(const json& root, std::string_view name) {
+  const json found = find_field(text_config(root), name);
+  return found.is_null() ? find_field(root, name) : found;
+}
+
+/// An integer that index_t holds; else none.
+inline std::optional<index_t> as_index(const json& value) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<index_t>::max());
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > largest)) {
+    return std::nullopt;
+  }
+  return value.get<index_t>();
+}
+
 /// Sets the value at a dotted name.
 inline void set_field(json& config, std::string_view name, const json& value) {
   const std::size_t dot = name.find('.');
@@ -106,10 +124,7 @@ struct FieldComparison {
   void note(std::string_view field, const std::string& found, const std::string& wanted) {
     differences.push_back(std::string(field) + ": found " + found + ", wanted " + wanted);
   }
-  json find(std::string_view field) const {
-    const json found = find_field(text_config(root), field);
-    return found.is_null() ? find_field(root, field) : found;  // token ids may stand at the top only
-  }
+  json find(std::string_view field) const { return find_in_model(root, field); }
   template <class T>
   void operator()(std::string_view field, const T& value) {
     const json found = find(field), wanted = field_value(value);
@@ -126,27 +141,27 @@ struct FieldComparison {
 inline void count_layers(FieldComparison& fields, const char* field, std::map<index_t, int>& count) {
   const json list = fields.find(field);
   const bool integers =
-      list.is_array() && std::all_of(list.begin(), list.end(), [](const json& n) { return n.is_number_integer(); });
+      list.is_array() && std::all_of(list.begin(), list.end(), [](const json& n) { return as_index(n).has_value(); });
   if (!integers) return fields.note(field, field_text(list), "a list of layers");
   for (const json& n : list) ++count[n.get<index_t>()];
 }
 
 /// Together the two lists have each of the layers 1..L once.
 inline void compare_layer_lists(FieldComparison& fields) {
-  const json layers = fields.find("num_hidden_layers");
-  if (!layers.is_number_integer()) return;  // noted as a field already
+  const auto layers = as_index(fields.find("num_hidden_layers"));
+  if (!layers) return;  // noted as a field already
   std::map<index_t, int> count;
   count_layers(fields, "linear_attn_config.full_attn_layers", count);
   count_layers(fields, "linear_attn_config.kda_layers", count);
   const char* both = "linear_attn_config.full_attn_layers and kda_layers";
-  const std::string wanted = "each of 1 to " + std::to_string(layers.get<index_t>()) + " in one of them, once";
+  const std::string wanted = "each of 1 to " + std::to_string(*layers) + " in one of them, once";
   for (const auto& [id, times] : count) {
-    if (id < 1 || id > layers.get<index_t>()) fields.note(both, "layer " + std::to_string(id), wanted);
+    if (id < 1 || id > *layers) fields.note(both, "layer " + std::to_string(id), wanted);
     if (times > 1) fields.note(both, "layer " + std::to_string(id) + " more than once", wanted);
   }
   index_t next = 1;
   while (count.count(next) != 0) ++next;
-  if (next <= layers.get<index_t>()) fields.note(both, "no layer " + std::to_string(next), wanted);
+  if (next <= *layers) fields.note(both, "no layer " + std::to_string(next), wanted);
 }
 
 inline void throw_differences(std::string_view subject, const Differences& differences) {

@@ -1,10 +1,9 @@
 #pragma once
 /// \file
 /// A draft's config.json, of any kind: written, read, and compared with a config compiled in.
-/// defines: io::draft_kind, io::draft_backbone, io::draft_differences, io::check_draft_config, io::check_config, io::draft_config_json,
-/// io::draft_layer_ids
+/// defines: io::draft_kind, io::draft_backbone, io::draft_differences, io::check_draft_config, io::check_config,
+/// io::draft_config_json, io::draft_layer_ids
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,7 +112,7 @@ void check_config(const json& root, std::string_view subject = "config.json") {
     if constexpr (detail::describes<Kind, Config>()) {
       check_draft_config<Kind, Config>(root, subject);
     } else {
-      detail::throw_not_described(subject, detail::find_field(root, "architectures"));
+      detail::throw_not_described(subject, detail::find_in_model(root, "architectures"));
     }
     return true;
   });
@@ -121,7 +120,7 @@ void check_config(const json& root, std::string_view subject = "config.json") {
   if constexpr (detail::describes_target<Config>()) {
     check_target_config<Config>(root, subject);
   } else {
-    detail::throw_not_described(subject, detail::find_field(root, "architectures"));
+    detail::throw_not_described(subject, detail::find_in_model(root, "architectures"));
   }
 }
 
@@ -129,33 +128,22 @@ void check_config(const json& root, std::string_view subject = "config.json") {
 /// \throws Error unless there are as many different ones as Config's draft reads
 template <DraftKind Kind, class Config>
 std::vector<index_t> draft_layer_ids(const json& root, std::string_view subject = "config.json") {
-  constexpr index_t count = DraftForm<Kind>::template target_layers<Config>;
   const char* field = is_engine_config(root) ? engine_layers_field : DraftForm<Kind>::layers_field;
-  const json found = detail::find_field(root, field);
-  std::vector<index_t> ids;
-  for (const json& id : found.is_array() ? found : json::array()) {
-    if (id.is_number_integer()) ids.push_back(id.get<index_t>());
-  }
-  std::vector<index_t> sorted = ids;
-  std::sort(sorted.begin(), sorted.end());
-  const bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  if (!distinct || ids.size() != static_cast<std::size_t>(count) || ids.size() != found.size()) {
-    throw Error(std::string(subject) + ": " + field, detail::field_text(found),
-                std::to_string(count) + " different layers");
-  }
-  return ids;
+  return detail::layer_ids_of<Kind, Config>(detail::find_in_model(root, field), std::string(subject) + ": " + field);
 }
 
 /// config.json of a draft. check_draft_config<Kind, Config> of it finds nothing.
 /// \param layer_ids  the target layers it reads, as the conventions count them
 /// \param dtype      how its parameters are stored: F64, F32 or BF16
-/// \throws Error on conventions that are not those of a draft of this config
+/// \throws Error on conventions that are not those of a draft of this config, and on layers that draft_layer_ids would
+///         refuse or no target has
 template <DraftKind Kind, class Config>
 json draft_config_json(
     const std::vector<index_t>& layer_ids, DType dtype,
     const typename DraftForm<Kind>::Conventions& conventions = DraftForm<Kind>::template conventions<Config>()) {
   using Form = DraftForm<Kind>;
   detail::require_conventions<Kind, Config>(conventions);
+  detail::require_layer_ids<Kind, Config>(layer_ids, conventions.layer_ids);
   json root;
   const auto set = [&](const char* name, const auto& value) {
     detail::set_field(root, name, detail::field_value(value));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/io/config_json.hpp>
@@ -15,7 +16,7 @@ namespace k3spec::io {
 namespace detail {
 
 inline bool has_architecture(const json& root, std::string_view name) {
-  const json list = find_field(root, "architectures");
+  const json list = find_in_model(root, "architectures");
   return list.is_array() && std::find(list.begin(), list.end(), json(name)) != list.end();
 }
 
@@ -25,6 +26,7 @@ constexpr const char* hidden_act = Config::backbone == Backbone::kimi_k3 ? "situ
 
 inline void compare_what_is_granted(FieldComparison& fields, const char* hidden_act) {
   fields.if_there("hidden_act", hidden_act);
+  fields.if_there("attention_bias", false);
   fields.if_there("tie_word_embeddings", false);
   fields.if_there("parallel_drafting", false);
 }
@@ -50,7 +52,7 @@ template <DraftKind Kind>
 typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::string_view subject = "config.json") {
   typename DraftForm<Kind>::Conventions out;
   DraftForm<Kind>::Conventions::visit(out, [&]<class E>(const char* name, E& value) {
-    const json found = detail::find_field(root, name);
+    const json found = detail::find_in_model(root, name);
     const auto known = detail::named_value<E>(found);
     if (!known) throw Error(std::string(subject) + ": " + name, detail::field_text(found), detail::all_names<E>());
     value = *known;
@@ -62,7 +64,7 @@ typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::s
 template <class Conventions>
 json with_conventions(json root, const Conventions& given) {
   Conventions::visit(given, [&](const char* name, auto value) {
-    if (root.is_object() && detail::find_field(root, name).is_null()) root[name] = detail::value_name(value);
+    if (root.is_object() && detail::find_in_model(root, name).is_null()) root[name] = detail::value_name(value);
   });
   return root;
 }
@@ -78,6 +80,29 @@ void require_conventions(const typename DraftForm<Kind>::Conventions& convention
   FieldComparison of_draft{named, {}};
   compare_conventions(of_draft, DraftForm<Kind>::template conventions<Config>());
   throw_differences("conventions", of_draft.differences);
+}
+
+/// The ids of a list. \throws Error naming the field unless they are as many different ones as Config's draft reads
+template <DraftKind Kind, class Config>
+std::vector<index_t> layer_ids_of(const json& list, const std::string& field) {
+  constexpr auto count = static_cast<std::size_t>(DraftForm<Kind>::template target_layers<Config>);
+  std::vector<index_t> ids;
+  for (const json& element : list.is_array() ? list : json::array()) {
+    if (const auto id = as_index(element)) ids.push_back(*id);
+  }
+  if (ids.size() == count && list.size() == count && !repeated_id(ids)) return ids;
+  throw Error(field, field_text(list), std::to_string(count) + " different layers");
+}
+
+/// \throws Error on ids that layer_ids_of refuses, and on one that no target has
+template <DraftKind Kind, class Config>
+void require_layer_ids(const std::vector<index_t>& ids, LayerIds counting) {
+  using Form = DraftForm<Kind>;
+  for (const index_t id : layer_ids_of<Kind, Config>(ids, Form::layers_field)) {
+    if (layer_number(id, counting) >= Form::first_layer) continue;
+    throw Error(Form::layers_field, std::to_string(id),
+                std::to_string(layer_id(Form::first_layer, counting)) + " or more, counted as " + value_name(counting));
+  }
 }
 
 }  // namespace detail

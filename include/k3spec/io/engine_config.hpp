@@ -21,7 +21,7 @@ namespace k3spec {
 struct EngineExport {
   /// How the file counts layers: vLLM reads its ids as layers_executed, SGLang the same field as after_layer_0.
   LayerIds layer_ids = LayerIds::layers_executed;
-  /// Without it, engines take the target's embedding. A trained embedding must be written.
+  /// Without it, engines take the target's embedding. One that is trained or of another width must be written.
   bool embed_tokens = true;
 };
 
@@ -68,10 +68,8 @@ inline bool is_no_engine_field(std::string_view field) {
 
 template <class Config>
 void compare_engine_rope(FieldComparison& fields) {
-  compare_rope_theta(fields, Config::rope_theta);
-  compare_rope_scaling(fields, engine_yarn<Config>(), Config::rope_theta,
-                       Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared);
-  fields.if_there("rope_interleave", true);
+  compare_rope_with(fields, engine_yarn<Config>(), Config::rope_theta,
+                    Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared);
 }
 
 }  // namespace detail
@@ -96,12 +94,14 @@ Differences engine_differences(const json& root) {
 }
 
 /// \param layer_ids  the target layers the draft reads, as the conventions count them
-/// \throws Error on conventions that are not those of a draft of this config
+/// \throws Error on conventions that are not those of a draft of this config, and on layers that draft_layer_ids would
+///         refuse or no target has
 template <class Config>
 json engine_config_json(const std::vector<index_t>& layer_ids, const Eagle3Conventions& conventions,
                         const EngineExport& how = {}) {
   using Form = DraftForm<DraftKind::eagle3>;
   detail::require_conventions<DraftKind::eagle3, Config>(conventions);
+  detail::require_layer_ids<DraftKind::eagle3, Config>(layer_ids, conventions.layer_ids);
   json root;
   const auto set = [&](const char* name, const auto& value) { root[name] = detail::field_value(value); };
   Form::template visit<Config>(set);

@@ -29,40 +29,45 @@ struct RopeScaling {
   json value;         ///< null: nowhere
 };
 
+/// Whether there is more in such an object than rope_theta, so that it scales or is none at all.
+inline bool scales_rope(const json& rope) {
+  if (!rope.is_object()) return !rope.is_null();
+  for (const auto& [name, value] : rope.items()) {
+    if (name != "rope_theta" && !value.is_null()) return true;
+  }
+  return false;
+}
+
 /// rope_parameters that say no more than rope_theta leave the word to rope_scaling.
 inline RopeScaling find_rope_scaling(const FieldComparison& fields) {
   const json nested = fields.find("rope_parameters");
-  bool says_more = !nested.is_null() && !nested.is_object();
-  for (const auto& [name, value] : nested.items()) {
-    says_more = says_more || (name != "rope_theta" && !value.is_null());
-  }
-  if (says_more) return {"rope_parameters", nested};
+  if (scales_rope(nested)) return {"rope_parameters", nested};
   return {"rope_scaling", fields.find("rope_scaling")};
 }
 
 inline void compare_rope_theta(FieldComparison& fields, double theta) {
   const char* nested = "rope_parameters.rope_theta";
   fields(fields.find(nested).is_null() ? "rope_theta" : nested, theta);
+  if (!scales_rope(fields.find("rope_parameters"))) fields.if_there("rope_scaling.rope_theta", theta);
 }
 
 /// Fields that change rotary positions in a way that no config here has.
-inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling& scaling, double theta) {
+inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling& scaling) {
+  fields.if_there(scaling.field + ".partial_rotary_factor", 1);
   for (const auto& [name, value] : scaling.value.items()) {
-    bool known = name == "type" || name == "rope_type" || value.is_null();
-    if (name == "rope_theta") known = value == theta;
-    if (name == "partial_rotary_factor") known = value == 1;
+    bool known = name == "type" || name == "rope_type" || name == "rope_theta" || name == "partial_rotary_factor" ||
+                 value.is_null();
     visit_yarn_fields(Yarn{}, [&, &field = name](std::string_view yarn, auto) { known = known || field == yarn; });
     if (!known) fields.note(scaling.field + "." + name, field_text(value), "nothing");
   }
 }
 
 /// \param mscale  whether mscale and mscale_all_dim matter
-inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, double theta,
-                                 bool mscale = true) {
+inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, bool mscale) {
   const RopeScaling found = find_rope_scaling(fields);
   const std::string type_field = found.field + ".rope_type";
-  if (found.value.is_null()) {
-    if (wanted) fields.note(found.field, "nothing", "a yarn");
+  if (!scales_rope(found.value)) {
+    if (wanted) fields.note(found.field, field_text(found.value), "a yarn");
     return;
   }
   if (!found.value.is_object()) return fields.note(found.field, field_text(found.value), wanted ? "a yarn" : "nothing");
@@ -72,11 +77,20 @@ inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Ya
   } else if ((type == "yarn") != wanted.has_value()) {
     fields.note(type_field, field_text(type), wanted ? "\"yarn\"" : "\"default\"");
   }
-  refuse_other_rope_fields(fields, found, theta);
+  refuse_other_rope_fields(fields, found);
   if (!wanted || type != "yarn") return;
   visit_yarn_fields(*wanted, [&](std::string_view name, auto value) {
     if (mscale || name.substr(0, 6) != "mscale") fields(found.field + "." + std::string(name), value);
   });
+}
+
+/// \param mscale  whether mscale and mscale_all_dim matter
+inline void compare_rope_with(FieldComparison& fields, const std::optional<Yarn>& yarn, double theta,
+                              bool mscale = true) {
+  compare_rope_theta(fields, theta);
+  compare_rope_scaling(fields, yarn, mscale);
+  fields.if_there("partial_rotary_factor", 1);
+  fields.if_there("rope_interleave", true);
 }
 
 }  // namespace detail
@@ -85,9 +99,7 @@ inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Ya
 template <class Config>
 void compare_rope(detail::FieldComparison& fields) {
   if constexpr (!Config::mla_use_nope) {
-    detail::compare_rope_theta(fields, Config::rope_theta);
-    detail::compare_rope_scaling(fields, Config::rope_scaling, Config::rope_theta);
-    fields.if_there("rope_interleave", true);
+    detail::compare_rope_with(fields, Config::rope_scaling, Config::rope_theta);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/config/check.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
@@ -31,7 +32,7 @@ constexpr index_t attention_input_size() {
 /// y = W_o (o ⊙ σ(W_g x)), or W_o o without the output gate. o is the attention's result.
 /// Heads of q and k are [nope ‖ rope]; k_rope is one slice per token that all heads share.
 template <class Config>
-struct MLA {
+struct MLA : detail::CheckedAttention<Config> {
   static constexpr index_t input = detail::attention_input_size<Config>();
   static constexpr index_t hidden = Config::hidden_size;
   static constexpr index_t heads = Config::num_attention_heads;
@@ -43,19 +44,6 @@ struct MLA {
   static constexpr bool has_gate = Config::mla_use_output_gate;
   /// Whether positions are told by rotating the rope slice; else nothing depends on them.
   static constexpr bool has_rope = !Config::mla_use_nope;
-
-  static_assert(Config::num_key_value_heads == heads,
-                "MLA: num_key_value_heads must equal num_attention_heads; latent attention has no grouped heads");
-  static_assert(heads > 0 && nope > 0 && rope > 0 && v_dim > 0 && kv_lora > 0 && q_lora > 0,
-                "MLA: head counts and head and latent dims must be positive");
-  static_assert(Config::backbone != Backbone::kimi_k3 || !has_rope,
-                "MLA: mla_use_nope = false is not K3: its attention never rotates the rope slice");
-  static_assert(Config::backbone != Backbone::deepseek_v3 || has_rope,
-                "MLA: mla_use_nope = true is not DeepSeek-V3: its attention rotates the rope slice");
-  static_assert(Config::backbone != Backbone::deepseek_v3 || !has_gate,
-                "MLA: mla_use_output_gate = true is not DeepSeek-V3: its attention has no output gate");
-  static_assert(!has_rope || rope % 2 == 0,
-                "MLA: qk_rope_head_dim must be even: pairs of columns of the rope slice are rotated");
 
   using QA = std::conditional_t<has_q_lora, Linear<input, q_lora>, Absent>;
   using QNorm = std::conditional_t<has_q_lora, KimiRMSNorm<q_lora>, Absent>;

@@ -36,11 +36,21 @@ inline void check_layer(const char* field, index_t layer, index_t first, index_t
 
 /// The layer, counted from 0, that an id names.
 inline index_t checked_layer(const char* field, index_t id, index_t first, index_t layers, LayerIds ids) {
-  const index_t layer = layer_number(id, ids), shift = id - layer;
+  const index_t layer = layer_number(id, ids);
   if (layer >= first && layer < layers) return layer;
   throw Error(field, std::to_string(id),
-              std::to_string(first + shift) + " to " + std::to_string(layers - 1 + shift) + ", counted as " +
-                  std::string(names_of<LayerIds>[static_cast<std::size_t>(ids)]));
+              std::to_string(layer_id(first, ids)) + " to " + std::to_string(layer_id(layers - 1, ids)) +
+                  ", counted as " + std::string(names_of<LayerIds>[static_cast<std::size_t>(ids)]));
+}
+
+/// The layers, counted from 0, that ids name, all different.
+inline std::vector<index_t> checked_layers(const char* field, std::span<const index_t> layer_ids, index_t first,
+                                           index_t layers, LayerIds ids) {
+  std::vector<index_t> out;
+  for (const index_t id : layer_ids) out.push_back(checked_layer(field, id, first, layers, ids));
+  const auto repeated = repeated_id(layer_ids);
+  if (repeated) throw Error(field, std::to_string(*repeated) + " more than once", "different layers");
+  return out;
 }
 
 constexpr Tap::What stream_tap(AuxStream stream) {
@@ -50,12 +60,12 @@ constexpr Tap::What stream_tap(AuxStream stream) {
 }  // namespace detail
 
 /// The auxiliary states of EAGLE-3, each after its layer. \param layer_ids  as the conventions count them
-/// \throws Error on ids that are no layer's
+/// \throws Error on ids that are no layer's, and on one given twice
 inline std::vector<Tap> eagle3_taps(std::span<const index_t> layer_ids, index_t num_hidden_layers,
                                     const Eagle3Conventions& conventions = {}) {
   std::vector<Tap> taps;
-  for (const index_t id : layer_ids) {
-    const index_t layer = detail::checked_layer("aux layer id", id, 0, num_hidden_layers, conventions.layer_ids);
+  for (const index_t layer :
+       detail::checked_layers("aux layer id", layer_ids, 0, num_hidden_layers, conventions.layer_ids)) {
     taps.push_back({detail::stream_tap(conventions.aux_stream), layer});
   }
   return taps;
@@ -63,13 +73,13 @@ inline std::vector<Tap> eagle3_taps(std::span<const index_t> layer_ids, index_t 
 
 /// The context of block drafts: the embedding (-1 counted as after_layer_0), the last layer's post-norm state, and the
 /// conventions' stream after any other layer.
-/// \throws Error on ids that are neither the embedding nor a layer's
+/// \throws Error on ids that are neither the embedding nor a layer's, and on one given twice
 template <Slot OfDraft = Slot::anchor_plus_k>
 std::vector<Tap> block_taps(std::span<const index_t> layer_ids, index_t num_hidden_layers,
                             const BlockConventions<OfDraft>& conventions = {}) {
   std::vector<Tap> taps;
-  for (const index_t id : layer_ids) {
-    const index_t layer = detail::checked_layer("target layer id", id, -1, num_hidden_layers, conventions.layer_ids);
+  for (const index_t layer :
+       detail::checked_layers("target layer id", layer_ids, -1, num_hidden_layers, conventions.layer_ids)) {
     if (layer == -1) {
       taps.push_back({Tap::What::embedding});
     } else if (layer == num_hidden_layers - 1) {

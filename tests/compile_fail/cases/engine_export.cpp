@@ -9,6 +9,7 @@ template <class Config>
 struct Draft {
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
+  static constexpr index_t vocabulary = Config::vocab_size, draft_vocabulary = Config::draft_vocab_size;
   template <class T>
   struct Weights {
     View<T, 2, 2> head;
