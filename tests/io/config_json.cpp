@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include <k3spec/io/atomic_file.hpp>
@@ -109,6 +111,10 @@ TEST_CASE("layer lists cover 1 to L once") {
   CHECK(has(with({1.5}), "kda_layers: found [1.5], wanted a list of layers"));
   CHECK(has(with({1, 2, 3, 5, 6, 7}, 9223372036854775807), "found no layer 9"));
   CHECK(has(with({1, 2, 3, 5, 6, 7}, "8"), "num_hidden_layers: found \"8\""));
+  // What index_t does not hold is no number of a layer, rather than a negative one.
+  constexpr auto beyond = std::numeric_limits<std::uint64_t>::max();
+  CHECK(has(with({1, 2, 3, 5, 6, beyond}), "kda_layers: found [1,2,3,5,6,18446744073709551615], wanted a list"));
+  CHECK(with({1, 2, 3, 5, 6, 7}, beyond) == Differences{"num_hidden_layers: found 18446744073709551615, wanted 8"});
 }
 
 TEST_CASE("a file that is no config is refused by name") {

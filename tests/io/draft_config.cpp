@@ -276,6 +276,9 @@ TEST_CASE_TEMPLATE("what stands in text_config is used where it is checked, what
   CHECK(draft_conventions<S::kind>(root) == other);
   CHECK(draft_layer_ids<S::kind, typename S::Tiny>(root) == std::vector<index_t>{2, 5, 7});
   CHECK(draft_conventions<S::kind>(with_conventions(root, own)) == other);
+  json silent = root;
+  silent.erase("aux_stream"), silent.erase("layer_ids");
+  CHECK(with_conventions(silent, own) == silent);
   // An unknown name is one for both.
   root["text_config"]["aux_stream"] = "sum";
   CHECK(S::differences(root).size() == 1);
