@@ -161,6 +161,7 @@
 #include <k3spec/train/block_methods.hpp>
 #include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/block_rows.hpp>
+#include <k3spec/train/check_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/dflash_objective.hpp>

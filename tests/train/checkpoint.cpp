@@ -140,7 +140,8 @@ TEST_CASE("settings come back exactly") {
 }
 
 TEST_CASE("a trainer's file that does not fit is refused") {
-  refuse("/format", 1, "trainer.json: format: found 1, wanted 2");
+  refuse("/format", 1, "trainer.json: format: found 1, wanted 3");
+  refuse("/format", 2, "trainer.json: format: found 2, wanted 3");  // lacks the newer settings
   refuse("/next_step", -1, "trainer.json: next_step: found -1, wanted a count");
   refuse("/skipped", "x", "trainer.json: skipped: found \"x\", wanted a count");
   refuse("/settings/lr", "x", "trainer.json: settings: lr");

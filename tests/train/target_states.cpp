@@ -19,7 +19,8 @@ struct States {
   std::vector<float> last{}, tapped{};
 
   /// \param lens  [batch, documents]
-  void run(index_t batch, const std::vector<index_t>& lens, AuxStream stream = AuxStream::running_sum) {
+  void run(index_t batch, const std::vector<index_t>& lens, AuxStream stream = AuxStream::running_sum,
+           int threads = 2) {
     const index_t rows = static_cast<index_t>(ids.size()), documents = static_cast<index_t>(lens.size()) / batch;
     TargetStates<test::SmallTarget, float> states(
         test::small_target<float>(),
@@ -28,7 +29,7 @@ struct States {
         batch, rows / batch, documents > 0 ? Packing::apart : Packing::none);
     TextWindows windows{Matrix<const index_t>(ids.data(), batch, rows / batch)};
     if (documents > 0) windows.seq_lens = Matrix<const index_t>(lens.data(), batch, documents);
-    states.run(Cpu{2}, windows);
+    states.run(Cpu{threads}, windows);
     last.assign(states.last().data(), states.last().data() + rows * hidden);
     tapped.assign(states.tapped().data(), states.tapped().data() + rows * 2 * hidden);
   }
@@ -59,6 +60,24 @@ TEST_CASE("packing apart: the states of documents that run alone") {
   two.run(2, {4, 2, 6, 0}), rows.run(2, {});
   CHECK(std::equal(two.last.begin() + 6 * hidden, two.last.end(), rows.last.begin() + 6 * hidden));
   CHECK_FALSE(std::equal(two.last.begin(), two.last.begin() + 6 * hidden, rows.last.begin()));
+}
+
+TEST_CASE("packing apart: the same bits with one thread, as many as rows, and more") {
+  const std::vector<index_t> lens{9, 1, 0, 3, 3, 4, 10, 0, 0};
+  States one{some_ids(0, 30)};
+  one.run(3, lens, AuxStream::running_sum, 1);
+  for (const int threads : {2, 3, 4, 7}) {
+    CAPTURE(threads);
+    States several{some_ids(0, 30)};
+    several.run(3, lens, AuxStream::running_sum, threads);
+    CHECK(test::same_bits(several.last, one.last));
+    CHECK(test::same_bits(several.tapped, one.tapped));
+  }
+}
+
+TEST_CASE("documents that do not fill their windows do not run") {
+  States packed{some_ids(0, 12)};
+  CHECK_THROWS_WITH_AS(packed.run(2, {4, 2, 6, 1}), "documents of row 1: found 7 tokens, wanted 6", Error);
 }
 
 TEST_CASE("the residual mixture is another stream than the running sum") {

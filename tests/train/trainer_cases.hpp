@@ -207,31 +207,6 @@ TEST_CASE(KIND ": the number of steps may be fixed during warmup, and then the r
   CHECK(measured.settings().schedule.total_steps == 40);
 }
 
-TEST_CASE(KIND ": a checkpoint of another run is refused, and the trainer stays as it was") {
-  const Text text;
-  const test::TemporaryDirectory directory;
-  CheckpointDirectory checkpoints(directory.path());
-  auto saved = make<float>();
-  train(saved, text.open(), 2);
-  saved.save(checkpoints);
-  const auto at = *checkpoints.latest();
-  const auto refuse = [&](TrainerOf<float> trainer, const std::string& message) {
-    CHECK_THROWS_WITH_AS(trainer.resume(at), doctest::Contains(message.c_str()), Error);
-    CHECK(trainer.next_step() == 0);
-  };
-  auto other = settings();
-  other.optimizer.beta2 = 0.9;
-  refuse(make<float>(1, other), "trainer.json: settings");
-  auto layers = Kind::setup<float>();
-  layers.layer_ids = {0, 2, 4};
-  refuse(TrainerOf<float>(Cpu{}, test::small_target<float>(), std::move(layers), settings()),
-         std::string(Kind::layers) + ": found [1,2,4], wanted [0,2,4]");
-  auto config = io::read_json(at / "config.json");
-  config["hidden_size"] = 28;
-  test::write(at / "config.json", config.dump());
-  refuse(make<float>(), "hidden_size: found 28, wanted 27");
-}
-
 namespace {
 
 /// Lengths of the pieces of a row that end behind each newline.
@@ -277,24 +252,4 @@ TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone deci
   CHECK(test::allocations == before);
   CHECK_THROWS_WITH_AS(plain.step({windows, {}, seq_lens}),
                        "windows: seq_lens: found documents, wanted none, or packing apart", Error);
-}
-
-TEST_CASE(KIND ": documents that do not fill their windows are refused by name") {
-  auto s = settings();
-  s.packing = Packing::apart;
-  auto trainer = make<float>(1, s);
-  std::vector<index_t> ids(63, 1), lens{21, 0, 10, 11, 9, 12};
-  const auto step = [&](index_t rows) {
-    return trainer.step({Matrix<const index_t>(ids.data(), 3, 21), {}, Matrix<const index_t>(lens.data(), rows, 2)});
-  };
-  step(3);
-  CHECK_THROWS_WITH_AS(step(2), "windows: seq_lens: found 2 rows, wanted 3", Error);
-  lens[3] = 10;
-  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 20 tokens, wanted 21", Error);
-  lens[3] = 12;
-  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 22 tokens, wanted 21", Error);
-  lens[2] = 22, lens[3] = -1;
-  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: length of document 1: found -1, wanted 0 or more", Error);
-  lens[2] = lens[3] = std::numeric_limits<index_t>::max();
-  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 9223372036854775807 tokens, wanted 21", Error);
 }

@@ -104,6 +104,9 @@ TEST_CASE("a trainer's packed window is its documents apart") {
 TEST_CASE("what does not fit a draft of other widths is refused before anything is trained") {
   auto s = settings(1, 12);
   s.fc_init = FcInit::last_identity;
+  CHECK_THROWS_WITH_AS(Drafts::check(setup(), s),
+                       "fc_init: found last_identity, wanted normal: target_hidden_size 27 is not hidden_size 18",
+                       Error);
   CHECK_THROWS_WITH_AS(
       make(s), "fc_init: found last_identity, wanted normal: target_hidden_size 27 is not hidden_size 18", Error);
   auto other = setup();

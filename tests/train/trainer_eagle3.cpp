@@ -4,10 +4,11 @@
 
 namespace {
 
-k3spec::DraftVocabulary vocabulary(k3spec::index_t first = 2) {
+k3spec::DraftVocabulary vocabulary(k3spec::index_t first = 2,
+                                   k3spec::index_t tokens = k3spec::test::SmallTarget::vocab_size) {
   std::vector<k3spec::index_t> ids;
   for (k3spec::index_t i = 0; i < k3spec::test::SmallTarget::draft_vocab_size; ++i) ids.push_back(first + 2 * i);
-  return k3spec::DraftVocabulary(ids, k3spec::test::SmallTarget::vocab_size);
+  return k3spec::DraftVocabulary(ids, tokens);
 }
 
 #define KIND "eagle3"
@@ -19,11 +20,20 @@ struct Kind {
     return {vocabulary(), {1, 2, 4}};
   }
   static constexpr const char* layers = "aux_layer_ids";
+  static constexpr const char *layers_of_setup = "aux layer", *first_layer = "0";
+  static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
+    using S = k3spec::TrainSettings;
+    return {
+        {[](S& s) { s.ttt_steps = 0; }, "ttt_steps: found 0, wanted at least 1"},
+        {[](S& s) { s.ttt_steps = 17; }, "ttt_steps: found 17, wanted 1 to 16"},
+        {[](S& s) { s.variable_prefix = true; }, "variable_prefix: found true, wanted false: EAGLE-3 has no blocks"}};
+  }
 };
 
 }  // namespace
 
 #include "tests/train/trainer_cases.hpp"
+#include "tests/train/trainer_refusals.hpp"
 
 TEST_CASE("chains are counted, and the embedding is the target's and stays so") {
   const Text text;
@@ -43,28 +53,40 @@ TEST_CASE("a draft of another vocabulary is another run") {
   make<float>().save(checkpoints);
   TrainerOf<float> other(Cpu{}, test::small_target<float>(), {vocabulary(1), {1, 2, 4}}, settings());
   CHECK_THROWS_WITH_AS(other.resume(*checkpoints.latest()), doctest::Contains("d2t: found another vocabulary"), Error);
+  CHECK_THROWS_WITH_AS(TrainerOf<float>::check_resume(*checkpoints.latest(), {vocabulary(1), {1, 2, 4}}, settings()),
+                       doctest::Contains("d2t: found another vocabulary"), Error);
 }
 
-TEST_CASE("a trainer refuses what does not fit") {
+TEST_CASE("the vocabulary and conventions of another draft are refused before there is a target") {
   const auto refuse = [](TrainerOf<float>::Setup setup, const char* message) {
-    CHECK_THROWS_WITH_AS(TrainerOf<float>(Cpu{}, test::small_target<float>(), std::move(setup), settings()), message,
-                         Error);
+    CHECK_THROWS_WITH_AS(TrainerOf<float>::check(setup, settings()), doctest::Contains(message), Error);
+    CHECK_THROWS_WITH_AS(TrainerOf<float>(Cpu{}, test::small_target<float>(), std::move(setup), settings()),
+                         doctest::Contains(message), Error);
   };
-  refuse({vocabulary(), {1, 2}}, "aux layers: found 2, wanted 3");
-  refuse({vocabulary(), {1, 2, 6}}, "aux layer id: found 6, wanted 0 to 5, counted as after_layer_0");
   refuse({DraftVocabulary::whole(51), {1, 2, 4}}, "draft vocabulary: size: found 51, wanted 23");
-  auto s = settings();
-  s.ttt_steps = 0;
-  CHECK_THROWS_WITH_AS(make<float>(1, s), "ttt_steps: found 0, wanted at least 1", Error);
-  s.ttt_steps = 1000;
-  CHECK_THROWS_AS(make<float>(1, s), Error);
-  s = settings();
-  s.lk_kl_scale = 2;
-  CHECK_THROWS_WITH_AS(make<float>(1, s), "lk_kl_scale: found 2, wanted 0 to 1", Error);
-  s = settings();
-  s.packing = Packing::through_target;
-  CHECK_THROWS_WITH_AS(make<float>(1, s), doctest::Contains("packing: found through_target, wanted none or apart"),
-                       Error);
+  refuse({vocabulary(2, 52), {1, 2, 4}}, "draft vocabulary: tokens: found 52, wanted 51");
+  refuse({vocabulary(), {1, 2, 4}, {.state_norm = StateNorm::post_norm}}, "state_norm");
+}
+
+TEST_CASE("a step with nothing to say counts its chains, and updates nothing") {
+  auto trainer = make<float>(), seen = make<float>();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
+  index_t unsupervised = 0;
+  for (std::size_t i = 1; i < 21; ++i) {  // of the first row; what stands at 0 is never predicted
+    std::vector<std::uint8_t> mask(63, 0);
+    mask[i] = 1;
+    const TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21), Vector<const std::uint8_t>(mask.data(), 63)};
+    if (seen.metrics(seen.evaluate(windows)).supervised() > 0) continue;
+    const auto report = trainer.step(windows);
+    CHECK(report.skipped);
+    CHECK(trainer.metrics(report.result)[0].chains == 1);
+    CHECK(trainer.metrics(report.result)[1].chains == 0);
+    CHECK(trainer.unsupervised() == ++unsupervised);
+    CHECK(trainer.next_step() == unsupervised);
+  }
+  REQUIRE(unsupervised > 0);
+  CHECK(same_parameters(trainer, seen));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -281,10 +282,40 @@ TEST_CASE("documents that do not fit are refused by name") {
   refuse("batch: doc_remaining: found 0, wanted 12 rows");
   data.remaining.assign(12, 0), data.start.clear();
   refuse("batch: document starts: found 0, wanted 12 rows");
-  data.start.assign(12, 0), data.start[8] = 3;
+  // Documents of 6, 4 and 2 tokens.
+  const std::vector<index_t> start{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4}, remaining{5, 4, 3, 2, 1, 0, 3, 2, 1, 0, 1, 0};
+  data.start = start, data.remaining = remaining;
+  CHECK(Outcome<K3>(data, {}).finite());
+  data.start[8] = 3;
   refuse("batch: document start at row 8: found 3, wanted 0 to 2");
-  data.start[8] = 0, data.remaining[10] = 2;
+  data.start[8] = 1;
+  refuse("batch: documents at row 8: found start 1, 1 left, wanted start 0, 1 left");
+  data.start[8] = 2;  // begins inside another
+  refuse("batch: documents at row 8: found start 2, 1 left, wanted start 0, 1 left");
+  data.start = start, data.remaining[10] = 2;
   refuse("batch: doc_remaining at row 10: found 2, wanted 0 to 1");
-  data.remaining[10] = 0, data.position_ids.assign(3, 0);
+  data.remaining[10] = 0;  // a document of one, and then the row's last position goes on with it
+  refuse("batch: documents at row 11: found start 4, 0 left, wanted start 5");
+  data.remaining = remaining, data.start[10] = 0;  // goes on where the one before has ended
+  refuse("batch: documents at row 10: found start 0, 1 left, wanted start 4");
+  data.start = start, data.remaining[2] = 2;
+  refuse("batch: documents at row 2: found start 0, 2 left, wanted start 0, 3 left");
+  data.remaining = remaining, data.start[6] = 1;  // no row begins inside a document
+  refuse("batch: document start at row 6: found 1, wanted 0 to 0");
+  data.start = start, data.position_ids.assign(3, 0);
   refuse("batch: position_ids: found 3, wanted 12 rows");
+}
+
+TEST_CASE("positions that float32 cannot count are refused by name") {
+  Data<DeepSeek> data(2, 6);
+  data.position_ids.assign(12, 1 << 24), data.position_ids[1] = -(1 << 24);
+  CHECK(Outcome<DeepSeek>(data, {}).finite());
+  const auto refuse = [&](index_t position, const char* message) {
+    data.position_ids[7] = position;
+    CHECK_THROWS_WITH_AS(Outcome<DeepSeek>(data, {}), message, Error);
+  };
+  refuse((1 << 24) + 1, "batch: position_ids at row 7: found 16777217, wanted -16777216 to 16777216");
+  refuse(-(1 << 24) - 1, "batch: position_ids at row 7: found -16777217, wanted -16777216 to 16777216");
+  refuse(std::numeric_limits<index_t>::max(),
+         "batch: position_ids at row 7: found 9223372036854775807, wanted -16777216 to 16777216");
 }

@@ -2,7 +2,7 @@
 /// \file
 /// What DFlash and DSpark bring to a Trainer: the target's states as context, anchors drawn anew for every step, the
 /// objective, what it counts.
-/// defines: BlockMetrics, DFlashMethod, DSparkMethod, DFlashTrainer, DSparkTrainer
+/// defines: DFlashMethod, DSparkMethod, DFlashTrainer, DSparkTrainer
 
 #include <algorithm>
 #include <cmath>
@@ -12,65 +12,13 @@
 #include <vector>
 
 #include <k3spec/train/anchors.hpp>
+#include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/trainer.hpp>
 
 namespace k3spec {
-
-/// A block objective's sums by the names that a trainer's metrics have.
-template <class Sums>
-struct BlockMetrics {
-  Sums sums;
-
-  BlockMetrics& operator+=(const BlockMetrics& other) {
-    sums += other.sums;
-    return *this;
-  }
-  double loss() const { return sums.mean_loss(); }
-  /// Of supervised slots. DFlash: where the draft's choice is the text's token. DSpark: the chance that a token drawn
-  /// from the draft is accepted.
-  Ratio accuracy() const {
-    if constexpr (requires { sums.accuracy(); }) {
-      return sums.accuracy();
-    } else {
-      Ratio all;
-      for (const Ratio& slot : sums.accept_rate) all += slot;
-      return all;
-    }
-  }
-  /// Tokens per target forward: the text (DFlash), or what the target draws (DSpark), being what the target says.
-  double simulated_accept_length() const {
-    const Ratio length = accept_length();
-    return length.denominator == 0 ? 1 : length.value();
-  }
-  /// Calls v(name, value) for whatever else there is.
-  template <class V>
-  void visit(V&& v) const {
-    if constexpr (requires { sums.accept_rate; }) {
-      v("cross_entropy", block_loss_mean(sums.cross_entropy));
-      v("distance", block_loss_mean(sums.distance));
-      v("confidence_loss", block_loss_mean(sums.confidence));
-      v("confidence_error", sums.confidence_error.value());
-      v("confidence_bias", sums.confidence_bias.value());
-      v("confidence_prefix_bias", sums.confidence_prefix_bias.value());
-      for (std::size_t k = 0; k < sums.accept_rate.size(); ++k) {
-        v("accept_rate_" + std::to_string(k), sums.accept_rate[k].value());
-      }
-    }
-  }
-  bool operator==(const BlockMetrics&) const = default;
-
- private:
-  Ratio accept_length() const {
-    if constexpr (requires { sums.accept_length(); }) {
-      return sums.accept_length();
-    } else {
-      return sums.accept_length;
-    }
-  }
-};
 
 namespace detail {
 
@@ -93,6 +41,32 @@ class BlockBatches {
                 "block drafts: hidden_size is not that of the target, whose embedding and head they use");
   static_assert(Draft::vocabulary == TargetConfig::vocab_size, "block drafts: vocab_size is not the target's");
 
+  /// \throws Error on what does not fit draft and target, and on settings of other drafts
+  static void check(const Setup& setup, const TrainSettings& s) {
+    check_mask_token<typename Draft::config>();
+    if (static_cast<index_t>(setup.layer_ids.size()) != target_layers) {
+      throw Error("target layers", std::to_string(setup.layer_ids.size()), std::to_string(target_layers));
+    }
+    block_taps(setup.layer_ids, TargetConfig::num_hidden_layers, setup.conventions);
+    if (s.length < block_size) {
+      throw Error("length", std::to_string(s.length), "at least " + std::to_string(block_size) + ", a block");
+    }
+    if (s.anchors > TrainSettings::max_rows / block_size / s.batch) {
+      throw Error("anchors", std::to_string(s.anchors) + " in each of " + std::to_string(s.batch) + " windows",
+                  "at most " + std::to_string(TrainSettings::max_rows / block_size) + " blocks a step");
+    }
+    const auto name = []<class E>(E value) { return names_of<E>[static_cast<std::size_t>(value)]; };
+    require(s.lk == LkLoss::none, "lk", name(s.lk), "none: it is a loss of EAGLE-3");
+    require(s.fc_init == FcInit::normal, "fc_init", name(s.fc_init), "normal: it is of EAGLE-3's fc");
+  }
+  static DraftVocabulary vocabulary(const Setup&) { return DraftVocabulary::whole(Draft::vocabulary); }
+
+  /// A block may have an anchor and nothing after it to predict.
+  template <class Sums>
+  static bool supervised(const Sums& sums) {
+    return BlockMetrics<Sums>{sums}.accuracy().denominator > 0;
+  }
+
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }
   const Conventions& conventions() const { return conventions_; }
@@ -102,7 +76,7 @@ class BlockBatches {
   static constexpr index_t block_size = Draft::block_size, target_layers = Draft::config::num_target_layers;
 
   BlockBatches(Slot slot, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
-      : settings_(checked(settings, setup)),
+      : settings_(settings),
         layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
         states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers, conventions_),
@@ -135,7 +109,7 @@ class BlockBatches {
     if (prefixes.size() > 0) {
       draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes);
     }
-    states_.run(cpu, windows);
+    states_.run_checked(cpu, windows);
     return {.length = settings_.length,
             .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
             .loss_mask = mask,
@@ -152,22 +126,6 @@ class BlockBatches {
   const TargetStates<TargetConfig, T>& states() const { return states_; }
 
  private:
-  /// \throws Error on another number of layers, no mask token, windows too short for a block
-  static const TrainSettings& checked(const TrainSettings& s, const Setup& setup) {
-    check_mask_token<typename Draft::config>();
-    if (static_cast<index_t>(setup.layer_ids.size()) != target_layers) {
-      throw Error("target layers", std::to_string(setup.layer_ids.size()), std::to_string(target_layers));
-    }
-    if (s.length < block_size) {
-      throw Error("length", std::to_string(s.length), "at least " + std::to_string(block_size) + ", a block");
-    }
-    if (s.anchors > TrainSettings::max_rows / block_size / s.batch) {
-      throw Error("anchors", std::to_string(s.anchors) + " in each of " + std::to_string(s.batch) + " windows",
-                  "at most " + std::to_string(TrainSettings::max_rows / block_size) + " blocks a step");
-    }
-    return s;
-  }
-
   TrainSettings settings_;
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
@@ -235,12 +193,16 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
   using Result = typename Objective::Sums;
   using Metrics = BlockMetrics<Result>;
 
+  /// \throws Error as for every block draft, and on prefixes
+  static void check(const Setup& setup, const TrainSettings& s) {
+    Base::check(setup, s);
+    require(!s.variable_prefix, "variable_prefix", "true", "false: DSpark's blocks show their anchor alone");
+  }
+
   DSparkMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
       : Base(Slot::anchor_plus_k_plus_1, std::move(target), std::move(setup), s),
         markov_deviation_(s.markov_deviation),
-        objective_(s.batch, s.length, s.anchors, {this->gamma(), s.ce_alpha, s.l1_alpha, s.confidence_alpha}) {
-    require(!s.variable_prefix, "variable_prefix", "true", "false: DSpark's blocks show their anchor alone");
-  }
+        objective_(s.batch, s.length, s.anchors, {this->gamma(), s.ce_alpha, s.l1_alpha, s.confidence_alpha}) {}
 
   /// Embedding and head begin as copies of the target's, and the Markov head's table of previous tokens with a
   /// deviation of its own.

@@ -2,13 +2,14 @@
 /// \file
 /// What a block draft's step counts. All are sums, so that batches and ranks are merged by addition; a mean is taken
 /// last, of a numerator and a denominator that were summed apart.
-/// defines: block_loss_mean, DFlashSums, DSparkSlot, DSparkSums
+/// defines: block_loss_mean, DFlashSums, DSparkSlot, DSparkSums, BlockMetrics
 
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include <k3spec/train/metrics.hpp>
 
@@ -87,6 +88,59 @@ struct DSparkSums {
     const double w = slot.weight;
     loss += {w * slot.loss, w}, cross_entropy += {w * slot.cross_entropy, w};
     distance += {w * slot.distance, w}, confidence += {w * slot.confidence, w};
+  }
+};
+
+/// A block objective's sums by the names that a trainer's metrics have.
+template <class Sums>
+struct BlockMetrics {
+  Sums sums;
+
+  BlockMetrics& operator+=(const BlockMetrics& other) {
+    sums += other.sums;
+    return *this;
+  }
+  double loss() const { return sums.mean_loss(); }
+  /// Of supervised slots. DFlash: where the draft's choice is the text's token. DSpark: the chance that a token drawn
+  /// from the draft is accepted.
+  Ratio accuracy() const {
+    if constexpr (requires { sums.accuracy(); }) {
+      return sums.accuracy();
+    } else {
+      Ratio all;
+      for (const Ratio& slot : sums.accept_rate) all += slot;
+      return all;
+    }
+  }
+  /// Tokens per target forward: the text (DFlash), or what the target draws (DSpark), being what the target says.
+  double simulated_accept_length() const {
+    const Ratio length = accept_length();
+    return length.denominator == 0 ? 1 : length.value();
+  }
+  /// Calls v(name, value) for whatever else there is.
+  template <class V>
+  void visit(V&& v) const {
+    if constexpr (requires { sums.accept_rate; }) {
+      v("cross_entropy", block_loss_mean(sums.cross_entropy));
+      v("distance", block_loss_mean(sums.distance));
+      v("confidence_loss", block_loss_mean(sums.confidence));
+      v("confidence_error", sums.confidence_error.value());
+      v("confidence_bias", sums.confidence_bias.value());
+      v("confidence_prefix_bias", sums.confidence_prefix_bias.value());
+      for (std::size_t k = 0; k < sums.accept_rate.size(); ++k) {
+        v("accept_rate_" + std::to_string(k), sums.accept_rate[k].value());
+      }
+    }
+  }
+  bool operator==(const BlockMetrics&) const = default;
+
+ private:
+  Ratio accept_length() const {
+    if constexpr (requires { sums.accept_length(); }) {
+      return sums.accept_length();
+    } else {
+      return sums.accept_length;
+    }
   }
 };
 

@@ -26,7 +26,7 @@ namespace detail {
 
 inline constexpr const char* trainer_tensors_name = "trainer.safetensors";
 inline constexpr const char* trainer_json_name = "trainer.json";
-inline constexpr int trainer_format = 2;
+inline constexpr int trainer_format = 3;
 
 /// Calls f(prefix, views) for each part of an optimizer's state.
 template <class Model, Element T, class F>

@@ -43,11 +43,11 @@ inline void check_documents(const Matrix<const index_t>& seq_lens, index_t lengt
   }
 }
 
-/// From seq_lens to a Documents' views.
-/// \throws Error as check_documents does
-inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t length, Vector<index_t> start,
-                            Vector<index_t> remaining) {
-  check_documents(seq_lens, length);
+namespace detail {
+
+/// Of seq_lens that check_documents lets through.
+inline void fill_document_bounds(const Matrix<const index_t>& seq_lens, index_t length, Vector<index_t> start,
+                                 Vector<index_t> remaining) {
   for (index_t b = 0; b < seq_lens.extent(0); ++b) {
     index_t at = 0;
     for (index_t d = 0; d < seq_lens.extent(1); ++d) {
@@ -55,6 +55,16 @@ inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t lengt
       for (; at < end; ++at) start(b * length + at) = begin, remaining(b * length + at) = end - 1 - at;
     }
   }
+}
+
+}  // namespace detail
+
+/// From seq_lens to a Documents' views.
+/// \throws Error as check_documents does
+inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t length, Vector<index_t> start,
+                            Vector<index_t> remaining) {
+  check_documents(seq_lens, length);
+  detail::fill_document_bounds(seq_lens, length, start, remaining);
 }
 
 /// Cuts rows into documents behind each token `last`: seq_lens [sequences, length], zero-padded.
@@ -76,12 +86,12 @@ class DocumentBounds {
   /// \param rows  sequences · length; 0: no batch has documents
   explicit DocumentBounds(index_t rows) : start_(rows), remaining_(rows) {}
 
-  /// Those of `seq_lens`, valid until the next call; without any, every row is one document.
-  /// \throws Error as check_documents does
+  /// Those of `seq_lens`, which check_documents must let through, valid until the next call; without any, every row is
+  /// one document.
   Documents of(const Matrix<const index_t>& seq_lens, index_t length) {
     if (seq_lens.extent(0) == 0) return {};
     const Vector<index_t> start(start_.data(), start_.size()), remaining(remaining_.data(), remaining_.size());
-    document_bounds(seq_lens, length, start, remaining);
+    detail::fill_document_bounds(seq_lens, length, start, remaining);
     return {start, remaining};
   }
 

@@ -4,12 +4,12 @@
 /// defines: Eagle3Method, Eagle3Trainer
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <k3spec/train/fc_init.hpp>
 #include <k3spec/train/metrics.hpp>
-#include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/target_features.hpp>
 #include <k3spec/train/trainer.hpp>
 #include <k3spec/train/ttt_objective.hpp>
@@ -18,6 +18,8 @@ namespace k3spec {
 
 template <class TargetConfig, class Config, Element T>
 class Eagle3Method {
+  using Features = TargetFeatures<TargetConfig, Config, T>;
+
  public:
   using value_type = T;
   using Draft = Eagle3Draft<Config>;
@@ -31,6 +33,17 @@ class Eagle3Method {
     Conventions conventions = DraftForm<DraftKind::eagle3>::conventions<Config>();
   };
 
+  /// \throws Error on what does not fit draft and target, and on settings of other drafts
+  static void check(const Setup& setup, const TrainSettings& s) {
+    if (s.ttt_steps > Draft::max_steps) {
+      throw Error("ttt_steps", std::to_string(s.ttt_steps), "1 to " + std::to_string(Draft::max_steps));
+    }
+    require(!s.variable_prefix, "variable_prefix", "true", "false: EAGLE-3 has no blocks");
+    check_fc_init<Draft>(s.fc_init);
+    Features::check(setup.vocabulary, setup.layer_ids, setup.conventions);
+  }
+  static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
+
   Eagle3Method(Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
@@ -40,7 +53,6 @@ class Eagle3Method {
         objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {}
 
   /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
-  /// \throws Error when the settings' fc does not fit
   void initialize(Parameters<Draft, T>& parameters) const {
     if constexpr (Draft::hidden == Target::hidden) {
       const auto from = features_.embedding();
@@ -49,16 +61,14 @@ class Eagle3Method {
     initialize_fc(fc_init_, parameters);
   }
 
-  /// \throws NothingSupervised, the gradients as they were
+  /// Of windows that supervise nothing: the gradients as they were, and the chains counted.
   Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
                           index_t /*step*/) {
     const auto batch = features_.make(cpu, windows);
-    const Result result = objective_.forward_backward(cpu, w, d_w, batch, features_.teacher());
-    if (result.valid > 0) return result;
-    throw NothingSupervised("predictions", "none in " + std::to_string(batch.input_ids.extent(0)) + " positions",
-                            "one in the loss mask whose target token the draft can say");
+    return objective_.forward_backward(cpu, w, d_w, batch, features_.teacher());
   }
+  static bool supervised(const Result& result) { return result.supervises(); }
 
   Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
                   index_t /*index*/) {
@@ -87,15 +97,14 @@ class Eagle3Method {
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return TargetFeatures<TargetConfig, Config, T>::bytes(s.batch, s.length, s.packing) +
-           TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+    return Features::bytes(s.batch, s.length, s.packing) + TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
   }
 
  private:
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
   FcInit fc_init_;
-  TargetFeatures<TargetConfig, Config, T> features_;
+  Features features_;
   TttObjective<Draft, T> objective_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// How EAGLE-3's fc, which turns the target's auxiliary states into the draft's first hidden state, begins.
-/// defines: FcInit, initialize_fc
+/// defines: FcInit, check_fc_init, initialize_fc
 
 #include <algorithm>
 #include <string>
@@ -17,14 +17,19 @@ template <>
 inline constexpr std::array<std::string_view, 2> names_of<FcInit>{"normal", "last_identity"};
 
 /// \throws Error when the identity does not fit: states of the target are not as wide as the draft's
+template <class Draft>
+void check_fc_init(FcInit init) {
+  if (init == FcInit::normal || Draft::aux_size == Draft::hidden) return;
+  throw Error("fc_init", "last_identity",
+              "normal: target_hidden_size " + std::to_string(Draft::aux_size) + " is not hidden_size " +
+                  std::to_string(Draft::hidden));
+}
+
+/// \throws Error as check_fc_init does
 template <class Draft, Element T>
 void initialize_fc(FcInit init, Parameters<Draft, T>& parameters) {
+  check_fc_init<Draft>(init);
   if (init == FcInit::normal) return;
-  if (Draft::aux_size != Draft::hidden) {
-    throw Error("fc_init", "last_identity",
-                "normal: target_hidden_size " + std::to_string(Draft::aux_size) + " is not hidden_size " +
-                    std::to_string(Draft::hidden));
-  }
   const auto weight = parameters.mutable_weights().fc.weight;
   std::fill_n(weight.data(), weight.size(), T(0.0f));
   for (index_t i = 0; i < Draft::hidden; ++i) weight.row(i)[Draft::aux_width - Draft::hidden + i] = T(1.0f);

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
 /// What a training or held-out step counts. Everything is kept as a sum beside the sum it is divided by, so that
-/// batches, windows and ranks are merged by addition and never averaged as averages.
-/// defines: Ratio, TttStepSums, TttMetrics, ttt_decay
+/// batches, windows and ranks are merged by addition and never averaged as averages. The one exception is the loss of
+/// LK's lambda, see TttStepSums::loss.
+/// defines: Ratio, TttStepSums, TttMetrics, ttt_decay, ttt_step_weight
 
 #include <algorithm>
 #include <cstdint>
@@ -31,9 +32,21 @@ struct Ratio {
 /// Weight of a TTT step's loss relative to that of the step before.
 inline constexpr double ttt_decay = 0.8;
 
+/// Weight of step k of `steps`; all together weigh 1.
+constexpr double ttt_step_weight(index_t k, index_t steps) {
+  double all = 0, mine = 0, weight = 1;
+  for (index_t i = 0; i < steps; ++i, weight *= ttt_decay) {
+    all += weight;
+    if (i == k) mine = weight;
+  }
+  return mine / all;
+}
+
 /// The sums of one TTT step.
 struct TttStepSums {
-  double loss = 0;               ///< over supervised positions
+  /// Over supervised positions. LK's lambda is no sum over positions (its weight hangs on the batch's mean acceptance):
+  /// of several batches this gives the mean of their losses, each as often as it has positions. alpha is a sum as ever.
+  double loss = 0;
   std::int64_t supervised = 0;   ///< positions in the loss mask whose target argmax the draft can say
   std::int64_t correct = 0;      ///< of these, where the draft's argmax is the target's
   std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step

@@ -35,19 +35,24 @@ class TargetFeatures {
 
   /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
   /// \param packing        whether windows may have documents
-  /// \throws Error when there are others, or the vocabulary is not one of this draft and target
+  /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
                  const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none)
-      : states_(std::move(target), eagle3_taps(aux_layer_ids, TargetConfig::num_hidden_layers, conventions), batch,
-                length, packing),
+      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing),
         vocabulary_(std::move(vocabulary)),
         length_(length),
         documents_(packing == Packing::apart ? batch * length : 0),
         arena_(own_bytes(batch, length)) {
-    check();
     rows_ = Features::allocate(arena_, batch * length);
     select_head();
     std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
+  }
+
+  /// \throws Error on other layers than the target has and the draft reads, or the vocabulary of another draft or
+  /// target
+  static void check(const DraftVocabulary& vocabulary, const std::vector<index_t>& aux_layer_ids,
+                    const Eagle3Conventions& conventions) {
+    checked_taps(vocabulary, aux_layer_ids, conventions);
   }
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
@@ -114,13 +119,15 @@ class TargetFeatures {
     }
   };
 
-  void check() const {
+  static std::vector<Tap> checked_taps(const DraftVocabulary& vocabulary, const std::vector<index_t>& aux_layer_ids,
+                                       const Eagle3Conventions& conventions) {
     const auto want = [](const char* what, index_t found, index_t wanted) {
       if (found != wanted) throw Error(what, std::to_string(found), std::to_string(wanted));
     };
-    want("aux layers", states_.tap_count(), Config::num_aux_hidden_states);
-    want("draft vocabulary: size", vocabulary_.draft_size(), Config::draft_vocab_size);
-    want("draft vocabulary: tokens", vocabulary_.vocab_size(), Config::vocab_size);
+    want("aux layers", static_cast<index_t>(aux_layer_ids.size()), Config::num_aux_hidden_states);
+    want("draft vocabulary: size", vocabulary.draft_size(), Config::draft_vocab_size);
+    want("draft vocabulary: tokens", vocabulary.vocab_size(), Config::vocab_size);
+    return eagle3_taps(aux_layer_ids, TargetConfig::num_hidden_layers, conventions);
   }
 
   void select_head() {

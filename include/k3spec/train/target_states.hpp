@@ -74,9 +74,13 @@ class TargetStates {
   /// Each window, or each of its documents, is a sequence of its own.
   /// \throws Error on windows of another shape, or ids out of range
   void run(const Cpu& cpu, const TextWindows& windows) {
-    const index_t length = state_.sequences() == 0 ? 0 : rows_.last.extent(0) / state_.sequences();
-    windows.check(state_.sequences(), length, packing_);
-    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, length);
+    windows.check(state_.sequences(), length(), packing_);
+    run_checked(cpu, windows);
+  }
+
+  /// The same with windows whose check() was made already.
+  void run_checked(const Cpu& cpu, const TextWindows& windows) {
+    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows);
     for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
     target_.forward(cpu, state_, windows.ids, {rows_.last.matrix(), taps_, rows_.tapped}, arena_);
   }
@@ -101,21 +105,31 @@ class TargetStates {
     static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Config, T>::scratch_bytes(1, length); }
   };
 
-  /// Rows side by side: no state depends on what runs beside it.
-  void run_documents(const Cpu& cpu, const TextWindows& windows, index_t length) {
-    parallel_for(cpu, windows.ids.extent(0), [&](index_t b) {
-      PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
-      index_t row = b * length;
-      for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
-        const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
-        if (n == 0) continue;
-        packed.state.reset(0);
-        target_.forward(Cpu{1}, packed.state, Matrix<const index_t>(windows.ids.data() + row, 1, n),
-                        {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
-                        packed.arena);
-        row += n;
-      }
-    });
+  index_t length() const { return state_.sequences() == 0 ? 0 : rows_.last.extent(0) / state_.sequences(); }
+
+  /// No state depends on what runs beside it, nor on the number of threads: where there are too few rows for all
+  /// threads, each row has them all.
+  void run_documents(const Cpu& cpu, const TextWindows& windows) {
+    const index_t batch = windows.ids.extent(0);
+    if (batch < cpu.threads) {
+      for (index_t b = 0; b < batch; ++b) run_row(cpu, windows, b);
+    } else {
+      parallel_for(cpu, batch, [&](index_t b) { run_row(Cpu{1}, windows, b); });
+    }
+  }
+
+  void run_row(const Cpu& cpu, const TextWindows& windows, index_t b) {
+    PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
+    index_t row = b * length();
+    for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
+      const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
+      if (n == 0) continue;
+      packed.state.reset(0);
+      target_.forward(cpu, packed.state, Matrix<const index_t>(windows.ids.data() + row, 1, n),
+                      {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
+                      packed.arena);
+      row += n;
+    }
   }
 
   struct Kept {

@@ -6,10 +6,14 @@
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
 /// Draft, Target, Result, Metrics, Conventions and Setup, and
 ///
+///     check(setup, settings), vocabulary(setup)
+///                                            static: what it refuses of both; the vocabulary the setup has
 ///     Method(target parameters, setup, settings)
+///                                            of what check lets through
 ///     initialize(parameters)                 what fresh parameters take from the target
 ///     forward_backward(cpu, weights, gradients, windows, step)
-///                                            a Result; throws NothingSupervised if nothing can be learnt
+///                                            a Result; may throw NothingSupervised if nothing can be learnt
+///     supervised(result)                     whether its gradients are of anything
 ///     evaluate(cpu, weights, windows, index) a Result; the same choices for the same index
 ///     metrics(result), metrics()             a result's sums, or none
 ///     vocabulary(), layer_ids(), conventions(), bytes(settings)
@@ -24,6 +28,7 @@
 
 #include <k3spec/core/device.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/train/check_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/nothing_supervised.hpp>
@@ -49,17 +54,33 @@ class Trainer {
     bool skipped = false;          ///< the gradient was not finite, or nothing was supervised
   };
 
+  /// Whether there can be such a run, before a target is loaded for it.
+  /// \throws Error naming the setting or the part of the setup that is out of range, does not fit draft and target, or
+  ///         means nothing to this kind of draft
+  static void check(const Setup& setup, const TrainSettings& settings) {
+    settings.check();
+    Method::check(setup, settings);
+    // A run that could not be saved does not begin.
+    io::draft_config_json<Draft::kind, Config>(setup.layer_ids, dtype_of<T>, setup.conventions);
+  }
+
+  /// Whether a run of this setup and these settings can go on from a checkpoint, as far as that shows before a target
+  /// is loaded. \returns where the checkpoint stands
+  /// \throws Error as check_checkpoint does
+  static TrainerProgress check_resume(const std::filesystem::path& directory, const Setup& setup,
+                                      const TrainSettings& settings) {
+    return check_checkpoint<Draft>(directory, settings, setup.layer_ids, setup.conventions, Method::vocabulary(setup));
+  }
+
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
-  /// \throws Error on settings out of range, and conventions that such a draft cannot have
+  /// \throws Error as check does
   Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : cpu_(cpu),
-        progress_{checked(settings), 0},
+        progress_{checked(setup, settings), 0},
         method_(std::move(target), std::move(setup), settings),
         optimizer_(settings.optimizer, initialized()),
         ids_(settings.rows()),
-        seq_lens_(settings.packing == Packing::apart ? settings.rows() : 0) {
-    config_json();  // a run that could not be saved does not begin
-  }
+        seq_lens_(settings.packing == Packing::apart ? settings.rows() : 0) {}
 
   /// One step on the text's windows that are this step's turn.
   Report step(const ByteText& text) {
@@ -67,21 +88,20 @@ class Trainer {
     return step(text_windows());
   }
 
-  /// One step on other windows.
+  /// One step on other windows. \throws Error with nothing trained, and the step still to be made
   Report step(const TextWindows& windows) {
     gradients_.zero();
     Report report;
     report.lr = settings().schedule(next_step());
-    const index_t turn = progress_.next_step++;
-    try {
-      report.result = method_.forward_backward(cpu_, parameters_.weights(), gradients_.weights(), windows, turn);
-    } catch (const NothingSupervised&) {
+    if (learn(windows, report.result)) {
+      const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
+      report.grad_norm = update.grad_norm;
+      report.skipped = update.skipped;
+    } else {
       ++progress_.unsupervised;
-      return {.result = {}, .lr = report.lr, .skipped = true};
+      report.skipped = true;
     }
-    const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
-    report.grad_norm = update.grad_norm;
-    report.skipped = update.skipped;
+    ++progress_.next_step;
     return report;
   }
 
@@ -117,19 +137,14 @@ class Trainer {
     });
   }
 
-  /// Goes on from a checkpoint. The settings must be the checkpoint's (read_trainer_progress), and so must target,
-  /// vocabulary, layers and conventions.
-  /// \throws Error when they are others, or the files do not fit
+  /// Goes on from a checkpoint. The settings must be the checkpoint's, and so must target, vocabulary, layers and
+  /// conventions.
+  /// \throws Error when they are others (check_checkpoint), or the files do not fit
   void resume(const std::filesystem::path& directory) {
-    const TrainerProgress saved = read_trainer_progress(directory);
-    if (saved.settings.to_json() != settings().to_json()) {
-      throw Error((directory / detail::trainer_json_name).string() + ": settings", saved.settings.to_json().dump(),
-                  settings().to_json().dump());
-    }
-    check_config(directory);
+    const TrainerProgress saved = check_checkpoint<Draft>(directory, settings(), method_.layer_ids(),
+                                                          method_.conventions(), method_.vocabulary());
     Parameters<Draft, T> loaded;
-    const DraftVocabulary vocabulary = load_draft(directory, loaded);
-    check_vocabulary(directory, vocabulary);
+    load_draft(directory, loaded);
     load_trainer(directory, optimizer_);
     parameters_ = std::move(loaded);
     progress_ = saved;
@@ -162,8 +177,8 @@ class Trainer {
   static constexpr std::size_t activation_bytes(const TrainSettings& settings) { return Method::bytes(settings); }
 
  private:
-  static const TrainSettings& checked(const TrainSettings& settings) {
-    settings.check();
+  static const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
+    check(setup, settings);
     return settings;
   }
 
@@ -189,31 +204,14 @@ class Trainer {
     return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
-  void check_conventions(const typename Method::Conventions& found, const std::string& file) const {
-    io::json wanted;
-    Method::Conventions::visit(method_.conventions(),
-                               [&](const char* name, auto value) { wanted[name] = io::detail::value_name(value); });
-    Method::Conventions::visit(found, [&](const char* name, auto value) {
-      const io::json there = io::detail::value_name(value);
-      if (there != wanted[name]) throw Error(file + ": " + name, there.dump(), wanted[name].dump());
-    });
-  }
-
-  void check_config(const std::filesystem::path& directory) const {
-    const auto file = directory / draft_config_name;
-    const io::json config = io::read_json(file);
-    io::check_draft_config<Draft::kind, Config>(config, file.string());
-    check_conventions(io::draft_conventions<Draft::kind>(config, file.string()), file.string());
-    const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file.string());
-    if (found == method_.layer_ids()) return;
-    throw Error(file.string() + ": " + DraftForm<Draft::kind>::layers_field, io::json(found).dump(),
-                io::json(method_.layer_ids()).dump());
-  }
-
-  void check_vocabulary(const std::filesystem::path& directory, const DraftVocabulary& found) const {
-    const auto a = found.target_ids(), b = vocabulary().target_ids();
-    if (std::equal(a.data(), a.data() + a.size(), b.data(), b.data() + b.size())) return;
-    throw Error(directory.string() + ": d2t", "another vocabulary", "the one the trainer was made with");
+  /// Gradients of windows. \returns false where nothing is supervised
+  bool learn(const TextWindows& windows, Result& result) {
+    try {
+      result = method_.forward_backward(cpu_, parameters_.weights(), gradients_.weights(), windows, next_step());
+      return method_.supervised(result);
+    } catch (const NothingSupervised&) {
+      return false;
+    }
   }
 
   Cpu cpu_;

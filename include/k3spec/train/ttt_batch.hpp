@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What the EAGLE-3 objective reads and gives back.
-/// defines: TttBatch, check_ttt_batch, predicted_steps, TttResult
+/// defines: TttBatch, largest_position, check_ttt_batch, predicted_steps, TttResult
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,27 @@ struct TttBatch {
   Vector<const index_t> position_ids = {};
 };
 
-/// \throws Error naming what does not have `rows` rows, or is out of range
+/// Up to here positions are exact in the float32 that rotary angles are made of.
+inline constexpr index_t largest_position = index_t{1} << 24;
+
+namespace detail {
+
+/// \param t  place of row r in its sequence, > 0
+/// \throws Error unless row r goes on with the document of the row before it, or begins one where that has ended
+inline void check_document_row(const Documents& documents, index_t r, index_t t) {
+  const index_t start = documents.start(r), left = documents.remaining(r);
+  const index_t start_before = documents.start(r - 1), left_before = documents.remaining(r - 1);
+  if (left_before == 0 ? start == t : start == start_before && left == left_before - 1) return;
+  const auto say = [](index_t a, index_t b) {
+    return "start " + std::to_string(a) + ", " + std::to_string(b) + " left";
+  };
+  throw Error("batch: documents at row " + std::to_string(r), say(start, left),
+              left_before == 0 ? "start " + std::to_string(t) : say(start_before, left_before - 1));
+}
+
+}  // namespace detail
+
+/// \throws Error naming what does not have `rows` rows, is out of range, or is no row of documents
 template <class Batch>
 void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
   const auto want = [](const char* what, index_t n, index_t wanted, const char* unit) {
@@ -56,9 +76,13 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
   for (index_t r = 0; r < rows; ++r) {
     const index_t t = r % batch.length;
     in_range("teacher_top", r, batch.teacher_top(r), 0, vocabulary - 1);
+    if (batch.position_ids.extent(0) != 0) {
+      in_range("position_ids", r, batch.position_ids(r), -largest_position, largest_position);
+    }
     if (!packed) continue;
     in_range("document start", r, batch.documents.start(r), 0, t);
     in_range("doc_remaining", r, batch.documents.remaining(r), 0, batch.length - 1 - t);
+    if (t > 0) detail::check_document_row(batch.documents, r, t);
   }
 }
 
@@ -81,6 +105,11 @@ struct TttResult {
   index_t valid = 0, correct = 0;
   /// Chains of k + 1 right tokens, and chains that could have been.
   std::array<index_t, max_steps> step_prefix_hits{}, step_valid{};
+
+  /// Whether any prediction is supervised.
+  bool supervises() const {
+    return std::any_of(step_supervised.begin(), step_supervised.end(), [](index_t n) { return n > 0; });
+  }
 
   /// 1 + Σ_k P(the first k + 1 drafted tokens are all right)
   double simulated_accept_length(index_t steps) const {

@@ -35,17 +35,22 @@ struct TttLoss {
 
   /// w
   double weight(double mean_alpha) const { return kl_scale * std::exp(-kl_decay * mean_alpha); }
-  /// A step's loss from the means of row_losses' results over `supervised` predictions.
+  /// A step's loss from the means of row_losses' and row_alphas' results over `supervised` predictions.
   double of_step(double mean_loss, double mean_alpha, index_t supervised) const {
     if (lk != LkLoss::lambda || supervised == 0) return mean_loss;
     const double w = weight(mean_alpha);
     return w * mean_loss + (1 - w) * (1 - mean_alpha);
   }
 
-  /// logits, p [n, vocabulary] -> losses [n], CE or -log α, and, unless lk is none, alphas [n].
+  /// logits, p [n, vocabulary] -> alphas [n]
   template <AnyView Q, AnyView P, class S>
-  void row_losses(const Cpu& cpu, const Q& logits, const P& p, Vector<S> losses, Vector<S> alphas) const {
-    if (lk != LkLoss::none) evaluate_rows(cpu, acceptance_rate_formula(), alphas, logits, p);
+  static void row_alphas(const Cpu& cpu, const Q& logits, const P& p, Vector<S> alphas) {
+    evaluate_rows(cpu, acceptance_rate_formula(), alphas, logits, p);
+  }
+
+  /// logits, p [n, vocabulary] -> losses [n]: CE, or -log α, which is made of alphas alone.
+  template <AnyView Q, AnyView P, class S>
+  void row_losses(const Cpu& cpu, const Q& logits, const P& p, Vector<const S> alphas, Vector<S> losses) const {
     if (lk != LkLoss::alpha) return evaluate_rows(cpu, soft_cross_entropy_formula(), losses, logits, p);
     for (index_t i = 0; i < losses.extent(0); ++i) {
       losses(i) = alphas(i) > 0 ? -std::log(std::max(alphas(i), std::numeric_limits<S>::min())) : S(0);

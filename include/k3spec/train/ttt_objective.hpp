@@ -28,6 +28,7 @@ class TttObjective {
  public:
   using S = accumulate_t<T>;
   using Batch = TttBatch<T, Draft::aux_width>;
+  static_assert(TttResult::max_steps == static_cast<std::size_t>(Draft::max_steps));
   static constexpr index_t vocabulary = Draft::draft_vocabulary;
   static constexpr index_t chunk = ChunkRows;
 
@@ -56,7 +57,8 @@ class TttObjective {
     return run(cpu, w, nullptr, batch, teacher, Matrix<S>());
   }
 
-  /// Loss, counters, and gradients added to d_w. d_aux [R, A] gets the gradient of batch.aux unless it is empty.
+  /// Loss, counters, and gradients added to d_w. d_aux [R, A] gets the gradient of batch.aux unless it is empty. A
+  /// batch that supervises nothing has zero losses and gradients, and its chains are counted.
   template <class Teacher>
   TttResult forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
                              const typename Draft::template Weights<S>& d_w, const Batch& batch, const Teacher& teacher,
@@ -68,7 +70,8 @@ class TttObjective {
   const Rows<T, Draft::hidden>& out(index_t k) const { return acts_.step(k).out; }
   index_t steps() const { return steps_; }
   const TttLoss& loss() const { return loss_; }
-  /// The most bytes that were in use at a time; bytes(rows, steps) once forward_backward has run.
+  /// The most bytes that were in use at a time; bytes(rows, steps) once forward_backward has run on a batch that
+  /// supervises something.
   std::size_t peak_bytes() const { return arena_.peak(); }
 
  private:
@@ -127,11 +130,14 @@ class TttObjective {
     Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, positions, acts_);
     TttResult result = supervise(batch);
     clear(cpu);
-    if (d_w != nullptr && loss_.lk == LkLoss::lambda) walk(cpu, w, nullptr, batch, teacher, result);
-    walk(cpu, w, d_w, batch, teacher, result);
-    if (d_w != nullptr) {
-      Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, positions, acts_,
-                                  std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux, arena_);
+    if (result.supervises()) {
+      walks(cpu, w, d_w, batch, teacher, result);
+      if (d_w != nullptr) {
+        Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, positions, acts_,
+                                    std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux, arena_);
+      }
+    } else if (d_aux.size() > 0) {
+      evaluate(cpu, expr::as_expression(0.0), d_aux);
     }
     gather(batch, result);
     return result;
@@ -174,12 +180,26 @@ class TttObjective {
     return result;
   }
 
+  /// What a walk over the vocabulary makes.
+  struct Pass {
+    bool alphas, losses;         // losses: which predictions are right, too
+    const GradientWeights* d_w;  // null: no d_out
+  };
+
   /// Losses of all rows and steps, their mean acceptance, and d_out unless d_w is null.
   template <class Teacher>
-  void walk(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-            const Batch& batch, const Teacher& teacher, TttResult& result) {
+  void walks(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
+             const Batch& batch, const Teacher& teacher, TttResult& result) {
+    const bool apart = d_w != nullptr && loss_.lk == LkLoss::lambda;
+    if (apart) walk(cpu, w, {true, false, nullptr}, batch, teacher, result);
+    walk(cpu, w, {loss_.lk != LkLoss::none && !apart, true, d_w}, batch, teacher, result);
+  }
+
+  template <class Teacher>
+  void walk(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
+            const Teacher& teacher, TttResult& result) {
     for (index_t r = 0; r < rows_; r += chunk) {
-      teach(cpu, w, d_w, batch, teacher, r, std::min(chunk, rows_ - r), result);
+      teach(cpu, w, pass, batch, teacher, r, std::min(chunk, rows_ - r), result);
     }
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
       result.step_alphas[k] = mean(buffers_.alphas[k], result.step_supervised[k]);
@@ -193,34 +213,24 @@ class TttObjective {
     return sum / static_cast<double>(std::max<index_t>(1, count));
   }
 
-  double step_weight(index_t k) const {
-    double all = 0, mine = 0, weight = 1;
-    for (index_t i = 0; i < steps_; ++i, weight *= ttt_decay) {
-      all += weight;
-      if (i == k) mine = weight;
-    }
-    return mine / all;
-  }
-
-  /// Teacher rows [first, first + n): losses and d_out of every prediction they supervise.
+  /// Teacher rows [first, first + n): the pass's part of every prediction they supervise.
   template <class Teacher>
-  void teach(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-             const Batch& batch, const Teacher& teacher, index_t first, index_t n, const TttResult& result) {
+  void teach(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
+             const Teacher& teacher, index_t first, index_t n, const TttResult& result) {
     Scope scope(arena_);
     const Chunk c = Chunk::allocate(arena_, n);
     teacher.selected_logits(cpu, first, c.p.matrix());
     evaluate(cpu, softmax_formula(), c.p, c.p);
-    argmax(cpu, c.p, c.top_p);
+    if (pass.losses) argmax(cpu, c.p, c.top_p);
     for (index_t k = 0; k < steps_; ++k) {
       const index_t skip = std::max<index_t>(0, k - first);
-      if (skip < n) predict(cpu, w, d_w, batch, c, k, first + skip, skip, n - skip, result);
+      if (skip < n) predict(cpu, w, pass, batch, c, k, first + skip, skip, n - skip, result);
     }
   }
 
   /// Step k's predictions at rows [teacher_row - k, … + n), supervised by chunk rows [offset, offset + n).
-  void predict(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-               const Batch& batch, const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n,
-               const TttResult& result) {
+  void predict(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
+               const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n, const TttResult& result) {
     const auto step = static_cast<std::size_t>(k);
     const index_t row = teacher_row - k;
     const auto out = acts_.step(k).out.rows(row, n);
@@ -229,22 +239,26 @@ class TttObjective {
     const auto logits = c.logits.rows(0, n), d_logits = c.d_logits.rows(0, n);
     Draft::head_input(cpu, w, out, x);
     Draft::compute_logits(cpu, w, x, logits);
-    argmax(cpu, logits, c.top_q.rows(0, n));
     const auto losses = Vector<S>(buffers_.losses[step].data() + row, n);
     const auto alphas = Vector<S>(buffers_.alphas[step].data() + row, n);
-    loss_.row_losses(cpu, logits, p, losses, alphas);
-    const double weight = step_weight(k) / static_cast<double>(std::max<index_t>(1, result.step_supervised[step]));
+    if (pass.alphas) TttLoss::row_alphas(cpu, logits, p, alphas);
+    if (pass.losses) {
+      argmax(cpu, logits, c.top_q.rows(0, n));
+      loss_.row_losses(cpu, logits, p, Vector<const S>(alphas.data(), n), losses);
+    }
+    const double weight =
+        ttt_step_weight(k, steps_) / static_cast<double>(std::max<index_t>(1, result.step_supervised[step]));
     for (index_t i = 0; i < n; ++i) {
       // Else no prediction, or one of another document: its d_out stays 0.
       const bool counted = k < predicted_steps(batch, row + i) && buffers_.supervised(teacher_row + i) != 0;
       c.d_loss(i) = counted ? loss_.row_adjoint(weight, alphas(i)) : S(0);
       if (!counted) losses(i) = S(0), alphas(i) = S(0);
-      buffers_.right[step](row + i) = counted && c.top_q(i) == c.top_p(offset + i) ? 1 : 0;
+      if (pass.losses) buffers_.right[step](row + i) = counted && c.top_q(i) == c.top_p(offset + i) ? 1 : 0;
     }
-    if (d_w == nullptr) return;
+    if (pass.d_w == nullptr) return;
     loss_.row_gradients(cpu, logits, p, result.step_alphas[step], Vector<const S>(c.d_loss.data(), n), d_logits,
                         arena_);
-    Draft::template head_backward<T>(cpu, w, *d_w, out, x, d_logits, buffers_.d_out[step].rows(row, n), arena_);
+    Draft::template head_backward<T>(cpu, w, *pass.d_w, out, x, d_logits, buffers_.d_out[step].rows(row, n), arena_);
   }
 
   /// Adds up losses and counters, rows and steps in ascending order.
@@ -257,7 +271,7 @@ class TttObjective {
       result.valid += supervised;
       result.step_losses[step] =
           loss_.of_step(mean(buffers_.losses[step], supervised), result.step_alphas[step], supervised);
-      result.loss += step_weight(k) * result.step_losses[step];
+      result.loss += ttt_step_weight(k, steps_) * result.step_losses[step];
     }
     for (index_t r = 0; r < rows_; ++r) count_chains(batch, r, result);
   }

@@ -1,0 +1,70 @@
+#pragma once
+/// \file
+/// Whether a checkpoint is one of the run that wants to go on with it.
+/// defines: check_checkpoint
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/train/checkpoint.hpp>
+
+namespace k3spec {
+
+namespace detail {
+
+template <class Conventions>
+void check_same_conventions(const std::string& file, const Conventions& found, const Conventions& own) {
+  io::json wanted;
+  Conventions::visit(own, [&](const char* name, auto value) { wanted[name] = io::detail::value_name(value); });
+  Conventions::visit(found, [&](const char* name, auto value) {
+    const io::json there = io::detail::value_name(value);
+    if (there != wanted[name]) throw Error(file + ": " + name, there.dump(), wanted[name].dump());
+  });
+}
+
+template <class Draft, class Conventions>
+void check_same_config(const std::filesystem::path& path, const std::vector<index_t>& layer_ids,
+                       const Conventions& conventions) {
+  using Config = typename Draft::config;
+  const std::string file = path.string();
+  const io::json config = io::read_json(path);
+  io::check_draft_config<Draft::kind, Config>(config, file);
+  check_same_conventions(file, io::draft_conventions<Draft::kind>(config, file), conventions);
+  const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file);
+  if (found == layer_ids) return;
+  throw Error(file + ": " + DraftForm<Draft::kind>::layers_field, io::json(found).dump(), io::json(layer_ids).dump());
+}
+
+template <class Draft>
+void check_same_vocabulary(const std::filesystem::path& directory, const DraftVocabulary& own) {
+  const auto found = DraftVocabulary::read(io::Checkpoint::open(directory), Draft::draft_vocabulary, Draft::vocabulary);
+  const auto a = found.target_ids(), b = own.target_ids();
+  if (std::equal(a.data(), a.data() + a.size(), b.data(), b.data() + b.size())) return;
+  throw Error(directory.string() + ": d2t", "another vocabulary", "the one the trainer was made with");
+}
+
+}  // namespace detail
+
+/// Compares what a checkpoint says of its run with a run's own; of the weights only the vocabulary is read.
+/// \returns where the checkpoint stands
+/// \throws Error naming the file, and the first of settings, config.json, conventions, layers and vocabulary that is
+///         not the run's
+template <class Draft>
+TrainerProgress check_checkpoint(const std::filesystem::path& directory, const TrainSettings& settings,
+                                 const std::vector<index_t>& layer_ids,
+                                 const typename DraftForm<Draft::kind>::Conventions& conventions,
+                                 const DraftVocabulary& vocabulary) {
+  TrainerProgress saved = read_trainer_progress(directory);
+  if (saved.settings.to_json() != settings.to_json()) {
+    throw Error((directory / detail::trainer_json_name).string() + ": settings", saved.settings.to_json().dump(),
+                settings.to_json().dump());
+  }
+  detail::check_same_config<Draft>(directory / draft_config_name, layer_ids, conventions);
+  detail::check_same_vocabulary<Draft>(directory, vocabulary);
+  return saved;
+}
+
+}  // namespace k3spec

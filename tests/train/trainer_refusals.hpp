@@ -1,0 +1,112 @@
+#pragma once
+/// \file
+/// What a trainer must refuse with a draft of any kind. To be included behind trainer_cases.hpp; of the same Kind:
+///
+///     // The setup's layers in messages, and the first there can be.
+///     static constexpr const char *layers_of_setup = "aux layer", *first_layer = "0";
+///     static std::vector<std::pair<void (*)(TrainSettings&), const char*>> refused_settings();  // with messages
+/// defines: test cases
+
+#include <limits>
+
+#include "tests/train/trainer_cases.hpp"
+
+TEST_CASE(KIND ": a step that fails is still to be made") {
+  const Text text;
+  auto whole = make<float>(), failing = make<float>();
+  std::vector<index_t> ids(63, 1);
+  ids[40] = 1000;
+  const auto fail = [&] {
+    CHECK_THROWS_AS(failing.step({Matrix<const index_t>(ids.data(), 3, 21)}), Error);
+    CHECK_THROWS_AS(failing.step({Matrix<const index_t>(ids.data(), 2, 21)}), Error);
+  };
+  fail();
+  CHECK(failing.next_step() == 0);
+  auto numbers = train(failing, text.open(), 2);
+  fail();
+  CHECK(failing.next_step() == 2);
+  CHECK(failing.unsupervised() == 0);
+  for (const double x : train(failing, text.open(), 4)) numbers.push_back(x);
+  CHECK(numbers == train(whole, text.open(), 4));
+  CHECK(same_parameters(failing, whole));
+}
+
+TEST_CASE(KIND ": a checkpoint of another run is refused, and the trainer stays as it was") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto saved = make<float>();
+  train(saved, text.open(), 2);
+  saved.save(checkpoints);
+  const auto at = *checkpoints.latest();
+  const auto refuse = [&](typename TrainerOf<float>::Setup setup, const TrainSettings& s, const std::string& message) {
+    CHECK_THROWS_WITH_AS(TrainerOf<float>::check_resume(at, setup, s), doctest::Contains(message.c_str()), Error);
+    TrainerOf<float> trainer(Cpu{}, test::small_target<float>(), std::move(setup), s);
+    CHECK_THROWS_WITH_AS(trainer.resume(at), doctest::Contains(message.c_str()), Error);
+    CHECK(trainer.next_step() == 0);
+  };
+  CHECK(TrainerOf<float>::check_resume(at, Kind::setup<float>(), settings()).next_step == 2);
+  auto other = settings();
+  other.optimizer.beta2 = 0.9;
+  refuse(Kind::setup<float>(), other, "trainer.json: settings");
+  auto setup = Kind::setup<float>();
+  setup.layer_ids = {0, 2, 4};
+  refuse(std::move(setup), settings(), std::string(Kind::layers) + ": found [1,2,4], wanted [0,2,4]");
+  setup = Kind::setup<float>();
+  setup.conventions.layer_ids = LayerIds::layers_executed;
+  refuse(std::move(setup), settings(), "layer_ids: found \"after_layer_0\", wanted \"layers_executed\"");
+  auto config = io::read_json(at / "config.json");
+  config["hidden_size"] = 28;
+  test::write(at / "config.json", config.dump());
+  refuse(Kind::setup<float>(), settings(), "hidden_size: found 28, wanted 27");
+}
+
+TEST_CASE(KIND ": what cannot be is refused before there is a target") {
+  const auto refuse_setup = [](auto change, const std::string& message) {
+    auto setup = Kind::setup<float>();
+    change(setup);
+    CHECK_THROWS_WITH_AS(TrainerOf<float>::check(setup, settings()), message.c_str(), Error);
+    CHECK_THROWS_WITH_AS(TrainerOf<float>(Cpu{}, test::small_target<float>(), std::move(setup), settings()),
+                         message.c_str(), Error);
+  };
+  const auto layers = [&](std::vector<index_t> ids, const std::string& message) {
+    refuse_setup([&](auto& setup) { setup.layer_ids = ids; }, message);
+  };
+  TrainerOf<float>::check(Kind::setup<float>(), settings());
+  layers({1, 2}, std::string(Kind::layers_of_setup) + "s: found 2, wanted 3");
+  layers({4, 2, 4}, std::string(Kind::layers_of_setup) + " id: found 4 more than once, wanted different layers");
+  layers({1, 2, 6}, std::string(Kind::layers_of_setup) + " id: found 6, wanted " + Kind::first_layer +
+                        " to 5, counted as after_layer_0");
+  const auto refuse = [](auto change, const char* message) {
+    auto s = settings();
+    change(s);
+    CHECK_THROWS_WITH_AS(TrainerOf<float>::check(Kind::setup<float>(), s), message, Error);
+    CHECK_THROWS_WITH_AS(make<float>(1, s), message, Error);
+  };
+  refuse([](TrainSettings& s) { s.batch = 0; }, "batch: found 0, wanted at least 1");
+  refuse([](TrainSettings& s) { s.lk_kl_scale = 2; }, "lk_kl_scale: found 2, wanted 0 to 1");
+  refuse([](TrainSettings& s) { s.packing = Packing::through_target; },
+         "packing: found through_target, wanted none or apart: Kimi K3's recurrent layers carry their state over a "
+         "document's end");
+  for (const auto& [change, message] : Kind::refused_settings()) refuse(change, message);
+}
+
+TEST_CASE(KIND ": documents that do not fill their windows are refused by name") {
+  auto s = settings();
+  s.packing = Packing::apart;
+  auto trainer = make<float>(1, s);
+  std::vector<index_t> ids(63, 1), lens{21, 0, 10, 11, 9, 12};
+  const auto step = [&](index_t rows) {
+    return trainer.step({Matrix<const index_t>(ids.data(), 3, 21), {}, Matrix<const index_t>(lens.data(), rows, 2)});
+  };
+  step(3);
+  CHECK_THROWS_WITH_AS(step(2), "windows: seq_lens: found 2 rows, wanted 3", Error);
+  lens[3] = 10;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 20 tokens, wanted 21", Error);
+  lens[3] = 12;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 22 tokens, wanted 21", Error);
+  lens[2] = 22, lens[3] = -1;
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: length of document 1: found -1, wanted 0 or more", Error);
+  lens[2] = lens[3] = std::numeric_limits<index_t>::max();
+  CHECK_THROWS_WITH_AS(step(3), "documents of row 1: found 9223372036854775807 tokens, wanted 21", Error);
+}
