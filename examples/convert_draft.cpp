@@ -77,6 +77,9 @@ void write_probe(const Options& o) {
   std::vector<io::TensorSource> tensors{
       {"input_ids", DType::I64, {probe_sequences, probe_length}, ids.data()},
       {"aux_hidden_states", DType::F64, {probe_sequences, probe_length, Draft::aux_width}, aux.data()}};
+  if (!o.embed_tokens) {
+    tensors.push_back({"embed_tokens.weight", DType::F64, {Draft::vocabulary, Draft::hidden}, w.embed_tokens.data()});
+  }
   std::vector<Buffer<double>> logits;
   Buffer<double> x(rows * Draft::hidden);
   const Rows<double, Draft::hidden> head_in(x.data(), rows);
@@ -138,12 +141,13 @@ int main(int argc, char** argv) {
                       "vLLM's way, after_layer_0 SGLang's");
   app.add_flag("!--no-embed-tokens", o.embed_tokens, "engine: leave the embedding to the target");
   app.add_option("--target", o.target, "Target whose embedding is the draft's, for a file that has none");
-  const auto* stream = examples::add_named(app, "--assume-aux-stream", o.assumed_stream,
-                                           "What a file's draft reads if the file does not name it");
-  const auto* ids = examples::add_named(app, "--assume-layer-ids", o.assumed_ids,
-                                        "How a file counts the target's layers if it does not name it");
+  auto* stream = examples::add_named(app, "--assume-aux-stream", o.assumed_stream,
+                                     "What a file's draft reads if the file does not name it");
+  auto* ids = examples::add_named(app, "--assume-layer-ids", o.assumed_ids,
+                                  "How a file counts the target's layers if it does not name it");
+  stream->needs(ids), ids->needs(stream);  // half of it would be a guess
   app.add_option("--probe", o.probe, "File for inputs and this library's logits");
   CLI11_PARSE(app, argc, argv);
-  o.assume = stream->count() > 0 || ids->count() > 0;
+  o.assume = stream->count() > 0;
   return examples::run_program("convert_draft", [&] { run(o); });
 }

@@ -66,3 +66,7 @@ cp -rL "$dir/run/latest" "$dir/other"
 sed 's/"hidden_size": 128/"hidden_size": 64/' "$dir/run/latest/config.json" >"$dir/other/config.json"
 expect 1 "other/config.json: found" --target "$tiny" --draft "$dir/other"
 [[ "$output" == *"hidden_size: found 64, wanted 128"* ]] || fail "another config: $output"
+# What does not fit is said before the target is loaded: this one has no tensors.
+mkdir "$dir/empty" && cp "$tiny/config.json" "$dir/empty"
+expect 1 "other/config.json: found" --target "$dir/empty" --draft "$dir/other"
+expect 1 "$dir/empty: found" --target "$dir/empty" --draft "$dir/run/latest"

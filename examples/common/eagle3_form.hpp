@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What the programs are compiled for: the bundled miniature and its EAGLE-3 drafts.
-/// defines: TargetConfig, Eagle3Form, eagle3_form_of, with_eagle3_version
+/// defines: TargetConfig, Eagle3Form, with_eagle3_version, with_eagle3_form, eagle3_form_of
 
 #include <limits>
 #include <string>
@@ -27,6 +27,13 @@ template <class Base, class F>
 decltype(auto) with_eagle3_version(const std::string& version, F&& f) {
   if (version == "3.1") return f.template operator()<configs::Eagle31<Base>>();
   return f.template operator()<Base>();
+}
+
+/// The same for a draft of either backbone.
+template <class F>
+decltype(auto) with_eagle3_form(const Eagle3Form& form, F&& f) {
+  if (form.backbone == Backbone::deepseek_v3) return with_eagle3_version<configs::DeepSeekV3Tiny>(form.version, f);
+  return with_eagle3_version<TargetConfig>(form.version, f);
 }
 
 /// The form that a draft's config.json differs from least: not at all, if it is one of these.

@@ -114,13 +114,51 @@ std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path
   return prompts;
 }
 
+template <DraftKind Kind, class Config>
+void check_file(const io::json& config, const std::string& file) {
+  io::check_draft_config<Kind, Config>(config, file);
+  const auto layers = io::draft_layer_ids<Kind, Config>(config, file);
+  const auto conventions = io::draft_conventions<Kind>(config, file);
+  if constexpr (Kind == DraftKind::eagle3) {
+    (void)eagle3_taps(layers, TargetConfig::num_hidden_layers, conventions);
+  } else {
+    (void)block_taps(layers, TargetConfig::num_hidden_layers, conventions);
+  }
+}
+
+DraftKind kind_of(const io::json& config, const std::string& file) {
+  const auto kind = io::draft_kind(config);
+  if (!kind) throw Error(file + ": architectures", "none of a draft", "a draft's");
+  return *kind;
+}
+
+/// Before the target is loaded, which takes longest.
+/// \throws Error on a draft that is none of those compiled in
+void check_drafts(const std::vector<std::filesystem::path>& folders) {
+  for (const auto& folder : folders) {
+    const std::string file = (folder / draft_config_name).string();
+    const io::json config = io::read_json(file);
+    switch (kind_of(config, file)) {
+      case DraftKind::eagle3:
+        examples::with_eagle3_form(examples::eagle3_form_of(config),
+                                   [&]<class Config> { check_file<DraftKind::eagle3, Config>(config, file); });
+        break;
+      case DraftKind::dflash:
+        check_file<DraftKind::dflash, configs::KimiK3TinyDFlash>(config, file);
+        break;
+      case DraftKind::dspark:
+        check_file<DraftKind::dspark, configs::KimiK3TinyDSpark>(config, file);
+        break;
+    }
+  }
+}
+
 /// The draft in a folder, by what its config.json says it is.
 Contestant open_draft(const examples::Target& target, const std::filesystem::path& folder, index_t capacity,
                       const Options& o) {
   const auto file = folder / draft_config_name;
   const io::json config = io::read_json(file);
-  const auto kind = io::draft_kind(config);
-  if (!kind) throw Error(file.string() + ": architectures", "none of a draft", "a draft's");
+  const DraftKind kind = kind_of(config, file.string());
   DecodeOptions options = o.decode;
   if (kind != DraftKind::dspark) options.min_confidence = 0;
   if (kind == DraftKind::eagle3) {
@@ -206,6 +244,7 @@ void check_confidence(const Options& o, const std::vector<Contestant>& all) {
 void decode(Options& o, bool chain_given) {
   const Cpu cpu = examples::make_device(o.device);
   check(o, chain_given);
+  check_drafts(o.drafts);
   Parameters<K3Target<TargetConfig>, float> target_parameters;
   load_target<TargetConfig>(o.target, target_parameters);
   const examples::Target target(target_parameters.weights());

@@ -130,6 +130,30 @@ TEST_CASE("an EAGLE-3 session's logits and tokens are those of the training unro
   check_against_training<Rotated31, float>(1e-4);
 }
 
+TEST_CASE("an append that is refused leaves a session as it was") {
+  using Draft = Eagle3Draft<Rotated>;
+  const Setting<Rotated, double> setting;
+  Eagle3Session<Draft, double> session(0, {setting.parameters.weights(), setting.to_target}, {30, 20, 3, true});
+  setting.append(session, 3);
+  const auto drafted = [&] {
+    const auto proposal = session.draft(Cpu{}, 3, {1, 5});
+    const double* weights = proposal.weights.data();
+    return std::vector<double>(weights, weights + proposal.weights.size());
+  };
+  const auto before = drafted();
+  const auto refuse = [&](std::vector<index_t> ids, const char* message) {
+    const Matrix<const double> aux(setting.aux.data() + 7 * Draft::aux_width, static_cast<index_t>(ids.size()),
+                                   Draft::aux_width);
+    CHECK_THROWS_WITH_AS(session.append(Cpu{}, aux, ids), doctest::Contains(message), Error);
+    CHECK(session.length() == 3);
+    CHECK(drafted() == before);
+  };
+  refuse({1, 2, Draft::vocabulary}, "found 51, wanted 0 to 50");
+  refuse({-1}, "found -1, wanted 0 to 50");
+  refuse({}, "draft cache: rows: found 0");
+  refuse(std::vector<index_t>(21, 1), "draft cache: rows: found 21");
+}
+
 TEST_CASE("speculative decoding with a DeepSeek draft equals plain greedy decoding") {
   using Draft = Eagle3Draft<configs::DeepSeekV3Tiny>;
   Parameters<Draft, float> random;

@@ -1,6 +1,6 @@
 """Compare a draft in the engine layout with this library: python3 compare_export.py FOLDER PROBE [--tolerance X]
 
-FOLDER has model.safetensors and config.json as `export_draft` writes them; PROBE is the file that its --probe writes:
+FOLDER has model.safetensors and config.json as `convert_draft` writes them; PROBE is the file that its --probe writes:
 token ids, auxiliary states, and the logits this library computes from the exported weights at every unrolled step.
 The modules below are plain PyTorch, with the layout's names, in float64; nothing is shared with k3ref.
 """
@@ -82,8 +82,8 @@ class Attention(nn.Module):
         self.kv_b_proj = nn.Linear(latent, self.heads * (self.nope + self.v), bias=False)
         self.o_proj = nn.Linear(self.heads * self.v, c["hidden_size"], bias=False)
         self.scale = (self.nope + self.rope) ** -0.5
-        if c.get("softmax_mscale") == "yarn_mscale_squared":
-            scaling = c["rope_scaling"]
+        scaling = c.get("rope_scaling") or {}
+        if scaling.get("mscale_all_dim"):  # as engines do, whatever the file says of conventions
             self.scale *= (0.1 * scaling["mscale_all_dim"] * math.log(scaling["factor"]) + 1) ** 2
 
     def forward(self, x, step, earlier):
@@ -169,7 +169,8 @@ def main():
         config = json.load(file)
     tensors = read_safetensors(os.path.join(args.folder, "model.safetensors"))
     probe = read_safetensors(args.probe)
-    tensors.setdefault("embed_tokens.weight", probe.get("embed_tokens.weight"))
+    if "embed_tokens.weight" not in tensors:  # engines take the target's
+        tensors["embed_tokens.weight"] = probe["embed_tokens.weight"]
     draft = Draft(config).double()
     draft.load_state_dict({k: v.double() if v.is_floating_point() else v for k, v in tensors.items()}, strict=True)
     if hasattr(draft, "d2t"):

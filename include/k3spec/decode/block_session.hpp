@@ -76,8 +76,7 @@ class BlockSession {
   /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
   void append(const Cpu& cpu, const Matrix<const T>& target_states, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
-    require_append(target_states, n, states, length_, size_);
-    detail::require_token_ids(Vector<const index_t>(ids.data(), n), vocabulary);
+    require_append(target_states, ids, states, vocabulary, length_, size_);
     const auto& w = Draft::backbone(weights_);
     const auto context = context_.rows(0, n);
     Backbone::template project_context<T>(cpu, w, Rows<const T, states>(target_states.data(), n), fc_.rows(0, n),

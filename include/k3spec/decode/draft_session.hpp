@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <k3spec/decode/verify.hpp>
+#include <k3spec/ops/embedding.hpp>
 #include <k3spec/target/taps.hpp>
 
 namespace k3spec {
@@ -39,10 +40,14 @@ concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename
   { D::default_chain + D::max_chain + D::states + D::target_hidden + D::vocabulary } -> std::convertible_to<index_t>;
 };
 
-/// \throws Error on states of another shape than [n, columns], too many of them, or a cache without room
+/// What is refused before an append touches anything.
+/// \throws Error on states of another shape than [ids, columns], too many of them, a cache without room, or an id
+/// outside
+///         the vocabulary
 template <class T>
-void require_append(const Matrix<const T>& states, index_t n, index_t columns, index_t length,
-                    const SessionSize& size) {
+void require_append(const Matrix<const T>& states, std::span<const index_t> ids, index_t columns, index_t vocabulary,
+                    index_t length, const SessionSize& size) {
+  const auto n = static_cast<index_t>(ids.size());
   if (n < 1 || n > size.rows) {
     throw Error("draft cache: rows", std::to_string(n), "1 to " + std::to_string(size.rows));
   }
@@ -50,6 +55,7 @@ void require_append(const Matrix<const T>& states, index_t n, index_t columns, i
     throw Error("draft cache: states", std::to_string(states.extent(0)) + " x " + std::to_string(states.extent(1)),
                 std::to_string(n) + " x " + std::to_string(columns) + ", packed");
   }
+  detail::require_token_ids(Vector<const index_t>(ids.data(), n), vocabulary);
   if (length + n <= size.capacity) return;
   throw Error("draft cache: positions", std::to_string(length + n), "at most " + std::to_string(size.capacity));
 }

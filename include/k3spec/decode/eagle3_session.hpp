@@ -63,7 +63,7 @@ class Eagle3Session {
   /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
   void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
-    require_append(aux, n, states, length_, size_);
+    require_append(aux, ids, states, vocabulary, length_, size_);
     typename Draft::template Activations<T> acts{};
     acts.fc = fc_.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = aux_normed_.rows(0, n);
