@@ -60,6 +60,8 @@ expect 1 "--backbone: found it with --draft dflash, wanted --draft eagle3" \
 expect 1 "--lk: found it with --draft dspark, wanted --draft eagle3" \
   "${blocks[@]}" --draft dspark --lk alpha --out "$dir/e" --steps 1
 expect 1 "lk_kl_scale: found 1.5, wanted 0 to 1" "${small[@]}" --out "$dir/e" --steps 1 --lk lambda --lk-kl-scale 1.5
+expect 1 "--lk-kl-decay: found it with --lk alpha, wanted --lk lambda" \
+  "${small[@]}" --out "$dir/e" --steps 1 --lk alpha --lk-kl-decay 1
 expect 1 "packing: found through_target" "${small[@]}" --out "$dir/e" --steps 1 --packing through_target
 expect 1 "tensor_parallel" "${small[@]}" --out "$dir/e" --steps 1 --tensor-parallel 2
 expect 1 "context_parallel" "${small[@]}" --out "$dir/e" --steps 1 --context-parallel 2
@@ -112,4 +114,15 @@ expect 1 "ttt_steps: found 0" "${small[@]}" --out "$dir/e" --steps 1 --ttt-steps
 expect 1 "schedule: total_steps: found 0" "${small[@]}" --out "$dir/e" --steps 0
 expect 1 "batch and length: found 4611686018427387905 windows of 4" \
   "${small[@]}" --out "$dir/e" --steps 1 --batch 4611686018427387905 --length 4
+# What cannot be is said before the target is loaded: this one has no tensors.
+mkdir "$dir/empty" && cp "$tiny"/{config.json,train.txt,heldout.txt} "$dir/empty"
+empty=(--target "$dir/empty" --batch 2 --length 24 --out "$dir/e" --steps 1)
+expect 1 "ttt_steps: found 17, wanted 1 to 16" "${empty[@]}" --ttt-steps 17
+expect 1 "aux layers: found 2, wanted 3" "${empty[@]}" --layers 1,2
+expect 1 "aux layer id: found 8, wanted 0 to 7" "${empty[@]}" --layers 1,2,8
+expect 1 "found 3 more than once" "${empty[@]}" --layers 3,3,3
+expect 1 "target layer id: found 8, wanted -1 to 7" "${empty[@]}" --draft dflash --layers 1,2,8
+expect 1 "length: found 7, wanted at least 8, a block" "${empty[@]}" --draft dflash --length 7
+expect 1 "packing: found through_target" "${empty[@]}" --packing through_target
+expect 1 "$dir/empty: found" "${empty[@]}"
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"

@@ -49,8 +49,9 @@ void add_draft(CLI::App& app, Options& o) {
   o.draft_only.push_back(examples::add_named(app, "--aux-stream", o.aux_stream,
                                              "What a layer's state is: the running sum, or what the next "
                                              "layer's attention reads"));
-  o.draft_only.push_back(app.add_option("--vocabulary-from", o.vocabulary_from,
-                                        "eagle3: the draft vocabulary of this draft [the most frequent bytes]"));
+  o.vocabulary_flag = app.add_option("--vocabulary-from", o.vocabulary_from,
+                                     "eagle3: the draft vocabulary of this draft [the most frequent bytes]");
+  o.draft_only.push_back(o.vocabulary_flag);
 }
 
 /// This program is one process that does not split a model.
@@ -151,13 +152,22 @@ void refuse_others_flags(const Options& o) {
                                                                   {"confidence_alpha", {"dspark"}},
                                                                   {"markov_deviation", {"dspark"}}};
   std::vector<std::pair<const CLI::Option*, std::set<std::string>>> all{
-      {o.backbone_flag, {"eagle3"}}, {o.version_flag, {"eagle3"}}, {o.draft_only.back(), {"eagle3"}}};
+      {o.backbone_flag, {"eagle3"}}, {o.version_flag, {"eagle3"}}, {o.vocabulary_flag, {"eagle3"}}};
   for (const auto& [key, those] : kinds) all.emplace_back(o.flags.at(key), those);
   for (const auto& [flag, those] : all) {
     if (flag->count() == 0 || those.count(o.draft) != 0) continue;
     std::string wanted;
     for (const auto& kind : those) wanted.append(wanted.empty() ? "" : " or ").append(kind);
     throw Error(flag->get_name(), "it with --draft " + o.draft, "--draft " + wanted);
+  }
+}
+
+/// Settings that only some losses have.
+void refuse_idle_flags(const Options& o) {
+  for (const char* key : {"lk_kl_scale", "lk_kl_decay"}) {
+    const CLI::Option* flag = o.flags.at(key);
+    if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;
+    throw Error(flag->get_name(), "it with --lk " + examples::name_of(o.settings.lk), "--lk lambda");
   }
 }
 
@@ -184,6 +194,7 @@ void take_settings(Options& o, const TrainSettings& saved) {
 
 void complete(Options& o) {
   refuse_others_flags(o);
+  if (!o.resume) refuse_idle_flags(o);
   if (o.train.empty()) o.train = o.target / "train.txt";
   if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
   if (o.log.empty()) o.log = o.out / "train.jsonl";

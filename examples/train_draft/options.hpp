@@ -38,6 +38,7 @@ struct Options {
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
+  CLI::Option* vocabulary_flag = nullptr;
   /// What a resumed run takes from its draft.
   std::vector<CLI::Option*> draft_only;
   bool timed = false;

@@ -198,6 +198,8 @@ void run(const Job& job, F&& make_setup) {
     if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
   }
   auto setup = make_setup(text);
+  Trainer::check(setup, o.settings);  // the target takes longest: what cannot be is said before
+  if (job.resumed) Trainer::check_resume(*job.resumed, setup, o.settings);
   const std::string layers = io::json(setup.layer_ids).dump();
   Trainer trainer(job.cpu, load_target_from(o.target), std::move(setup), o.settings);
   if (job.resumed) trainer.resume(*job.resumed);
