@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 learn() {  # name, arguments
   local name="$1" lengths
   shift
-  "$train_draft" --target "$tiny" --out "$dir/$name" --steps 60 --warmup 6 --batch 4 --length 96 --eval-windows 16 \
+  "$train_draft" --target "$tiny" --out "$dir/$name" --steps 60 --warmup 6 --batch 4 --length 64 --eval-windows 16 \
     --eval-every 1000 --progress none "$@" >"$dir/log" 2>&1 || fail "$name: $(cat "$dir/log")"
   lengths="$(sed -n 's/.*"heldout":{.*"accept_length":\([0-9.e+-]*\).*/\1/p' "$dir/$name/train.jsonl" | xargs)"
   echo "$name: simulated accept length $lengths"
