@@ -15,6 +15,9 @@ give_up() {
 bash cmake/install_packages.sh || give_up "the packages could not be installed"
 cmake -S . -B "$build" -G Ninja || give_up "configuring failed"
 
+# Beside other programs, threads that wait must not take the cores that others need.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
+
 # What does build is still tested; a failed build is one failure more.
 unbuilt=0
 cmake --build "$build" --parallel "$(nproc)" -- -k 0 || unbuilt=1
