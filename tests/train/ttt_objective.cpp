@@ -235,6 +235,53 @@ TEST_CASE("nothing to teach: loss 0 and gradients 0, not NaN") {
   nothing_is_zero<DeepSeekOfOne>();
 }
 
+TEST_CASE_TEMPLATE("nothing to teach is 0 in other precisions, too", T, float, bfloat16) {
+  const auto check = []<class Config>(Config) {
+    using Draft = Eagle3Draft<Config>;
+    using S = accumulate_t<T>;
+    Data<Config> data(2, 6);
+    std::fill(data.loss_mask.begin(), data.loss_mask.end(), std::uint8_t{0});
+    std::fill(data.attention_mask.begin(), data.attention_mask.begin() + 6, std::uint8_t{0});
+    const auto narrow = [](const std::vector<double>& v) {
+      std::vector<T> all;
+      for (const double x : v) all.push_back(T(static_cast<S>(x)));
+      return all;
+    };
+    const std::vector<T> aux = narrow(data.aux), logits = narrow(data.logits);
+    const auto wide = data.batch();
+    const TttBatch<T, Draft::aux_width> batch{wide.length,
+                                              wide.input_ids,
+                                              wide.attention_mask,
+                                              wide.loss_mask,
+                                              Rows<const T, Draft::aux_width>(aux.data(), 12),
+                                              wide.teacher_top,
+                                              wide.t2d};
+    const LogitsTeacher<T> teacher{Matrix<const T>(logits.data(), 12, vocabulary),
+                                   Vector<const index_t>(data.selected.data(), Draft::draft_vocabulary)};
+    Parameters<Draft, T> parameters;
+    parameters.initialize(3, 0.4);
+    for (const TttLoss& loss : losses) {
+      TttObjective<Draft, T> objective(12, steps, loss);
+      Gradients<Draft, T> gradients;
+      gradients.zero();
+      std::vector<S> d_aux(aux.size(), S(NAN));
+      const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), batch, teacher,
+                                                     Matrix<S>(d_aux.data(), 12, Draft::aux_width));
+      const auto all = gradients.flat();
+      CHECK(r.loss == 0);
+      CHECK(r.valid == 0);
+      CHECK(std::all_of(all.data(), all.data() + all.size(), [](S x) { return x == 0; }));
+      CHECK(std::all_of(d_aux.begin(), d_aux.end(), [](S x) { return x == 0; }));
+      for (index_t k = 0; k < steps; ++k) {
+        const T* out = objective.out(k).data();
+        CHECK(std::all_of(out, out + 12 * Draft::hidden, [](T x) { return std::isfinite(static_cast<S>(x)); }));
+      }
+    }
+  };
+  check(K3{});
+  check(DeepSeek{});
+}
+
 TEST_CASE("a draft vocabulary of one token: nothing can go wrong, and nothing is learnt") {
   const auto check = []<class Config>(Config) {
     for (const TttLoss& loss : losses) {
