@@ -11,6 +11,7 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/finite.hpp>
 #include <k3spec/core/float_math.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/host_device.hpp>
@@ -170,11 +171,13 @@
 #include <k3spec/train/dspark_objective.hpp>
 #include <k3spec/train/eagle3_method.hpp>
 #include <k3spec/train/fc_init.hpp>
+#include <k3spec/train/fingerprint.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 #include <k3spec/train/json_log.hpp>
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/progress.hpp>
+#include <k3spec/train/run_sources.hpp>
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/target_features.hpp>
 #include <k3spec/train/target_states.hpp>

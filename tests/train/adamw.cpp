@@ -105,10 +105,11 @@ TEST_CASE("a gradient that is not finite changes nothing, is counted, and too ma
   CHECK_THROWS_WITH_AS(optimizer.step(Cpu{}, 1e-3, parameters, gradients),
                        "gradient: found no finite norm in 3 steps in a row, wanted at most 2", Error);
   CHECK(copy(parameters.trainable()) == weights);
+  CHECK(optimizer.skipped() == 2);  // a step that throws is none
   draw(gradients, 2);
   CHECK_FALSE(optimizer.step(Cpu{}, 1e-3, parameters, gradients).skipped);
   CHECK(optimizer.skipped_in_a_row() == 0);
-  CHECK(optimizer.skipped() == 3);
+  CHECK(optimizer.skipped() == 2);
 }
 
 TEST_CASE("the gradient's norm is that of all its elements, whatever their number") {

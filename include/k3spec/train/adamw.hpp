@@ -92,7 +92,7 @@ class AdamW {
       : AdamW(Cpu{}, options, parameters) {}
 
   /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
-  /// \throws Error when too many steps in a row were skipped
+  /// \throws Error, with nothing counted, when too many steps in a row were skipped
   Report step(const D& device, double lr, Parameters<Model, T, D>& parameters, Gradients<Model, T, D>& gradients) {
     const Vector<State> g = gradients.flat();
     const double norm = norm_(device, g);
@@ -162,11 +162,12 @@ class AdamW {
   }
 
   void skip() {
+    if (skipped_in_a_row_ >= options_.max_skipped_in_a_row) {
+      throw Error("gradient", fmt::format("no finite norm in {} steps in a row", skipped_in_a_row_ + 1),
+                  fmt::format("at most {}", options_.max_skipped_in_a_row));
+    }
     ++skipped_;
     ++skipped_in_a_row_;
-    if (skipped_in_a_row_ <= options_.max_skipped_in_a_row) return;
-    throw Error("gradient", fmt::format("no finite norm in {} steps in a row", skipped_in_a_row_),
-                fmt::format("at most {}", options_.max_skipped_in_a_row));
   }
 
   AdamWOptions options_;

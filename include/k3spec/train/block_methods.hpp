@@ -193,10 +193,13 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
   using Result = typename Objective::Sums;
   using Metrics = BlockMetrics<Result>;
 
-  /// \throws Error as for every block draft, and on prefixes
+  /// \throws Error as for every block draft, on prefixes, and on weights with which nothing is learnt
   static void check(const Setup& setup, const TrainSettings& s) {
     Base::check(setup, s);
     require(!s.variable_prefix, "variable_prefix", "true", "false: DSpark's blocks show their anchor alone");
+    require(s.ce_alpha > 0 || s.l1_alpha > 0 || (Draft::has_confidence && s.confidence_alpha > 0),
+            Draft::has_confidence ? "ce_alpha, l1_alpha and confidence_alpha" : "ce_alpha and l1_alpha", "0",
+            "one above 0: else nothing is learnt");
   }
 
   DSparkMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)

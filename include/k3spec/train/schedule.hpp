@@ -18,6 +18,8 @@ namespace k3spec {
 struct WarmupCosine {
   /// A number of steps that is not fixed yet: the rate rises and then stays. To be fixed before warmup ends.
   static constexpr index_t open = std::numeric_limits<index_t>::max();
+  /// Steps that a run can have: so many have random streams of their own, and no number made of them overflows.
+  static constexpr index_t max_steps = index_t{1} << 32;
 
   double lr = 2e-3;
   index_t warmup_steps = 20;
@@ -30,8 +32,12 @@ struct WarmupCosine {
       if (!holds) throw Error(std::string("schedule: ") + name, fmt::format("{}", found), range);
     };
     wanted(lr >= 0 && std::isfinite(lr), "lr", lr, "a number >= 0");
-    wanted(warmup_steps >= 0 && warmup_steps < open, "warmup_steps", static_cast<double>(warmup_steps), ">= 0");
-    wanted(total_steps >= 1, "total_steps", static_cast<double>(total_steps), ">= 1");
+    const auto count = [](index_t found, const char* name, index_t least) {
+      if (found >= least && found <= max_steps) return;
+      throw Error(std::string("schedule: ") + name, std::to_string(found), fmt::format("{} to {}", least, max_steps));
+    };
+    count(warmup_steps, "warmup_steps", 0);
+    if (total_steps != open) count(total_steps, "total_steps", 1);
     wanted(min_lr_ratio >= 0 && min_lr_ratio <= 1, "min_lr_ratio", min_lr_ratio, "0 to 1");
   }
 

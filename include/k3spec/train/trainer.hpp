@@ -23,15 +23,18 @@
 /// defines: Trainer
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <k3spec/core/device.hpp>
+#include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/train/check_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/nothing_supervised.hpp>
+#include <k3spec/train/run_sources.hpp>
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/text.hpp>
 
@@ -68,19 +71,34 @@ class Trainer {
   /// is loaded. \returns where the checkpoint stands
   /// \throws Error as check_checkpoint does
   static TrainerProgress check_resume(const std::filesystem::path& directory, const Setup& setup,
-                                      const TrainSettings& settings) {
-    return check_checkpoint<Draft>(directory, settings, setup.layer_ids, setup.conventions, Method::vocabulary(setup));
+                                      const TrainSettings& settings, const std::optional<DataFingerprints>& data = {},
+                                      OtherData other = OtherData::refuse) {
+    return check_checkpoint<Draft>(directory, settings, setup.layer_ids, setup.conventions, Method::vocabulary(setup),
+                                   data, other);
   }
 
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
-  /// \throws Error as check does
+  /// \throws Error as check does, and on a target with a number that is not finite
   Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : cpu_(cpu),
-        progress_{checked(setup, settings), 0},
+        progress_{checked(setup, settings), 0, 0, sources(cpu, target)},
         method_(std::move(target), std::move(setup), settings),
         optimizer_(settings.optimizer, initialized()),
         ids_(settings.rows()),
         seq_lens_(settings.packing == Packing::apart ? settings.rows() : 0) {}
+
+  /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
+  /// made the windows.
+  void set_data(const DataFingerprints& data) { progress_.sources.data = data; }
+
+  /// Begins a new run with the parameters of a draft instead of fresh ones.
+  /// \throws Error when a step is made already, or a parameter is not finite
+  void start_from(Parameters<Draft, T> parameters) {
+    if (next_step() > 0) throw Error("step", std::to_string(next_step()), "0, where a run can start from a draft");
+    require_finite<Draft>(parameters.weights(), "draft");
+    parameters_ = std::move(parameters);
+    optimizer_ = AdamW<Draft, T>(cpu_, settings().optimizer, parameters_);  // masters are the parameters
+  }
 
   /// One step on the text's windows that are this step's turn.
   Report step(const ByteText& text) {
@@ -129,24 +147,31 @@ class Trainer {
   Metrics metrics(const Result& result) const { return method_.metrics(result); }
 
   /// Makes a new checkpoint: the draft and all that is needed to go on.
+  /// \throws Error, with nothing saved, when a parameter or a moment is not finite
   void save(CheckpointDirectory& checkpoints) {
+    require_finite<Draft>(parameters_.weights(), "draft");
+    detail::for_optimizer_state(optimizer_, [](const char* part, auto views) { require_finite<Draft>(views, part); });
     checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
-      save_draft(directory, parameters_, method_.vocabulary(), config_json());
+      save_draft(directory, parameters_, method_.vocabulary(), config_json(), step_metadata(next_step()));
       checkpoints.before("trainer");
       save_trainer(directory, optimizer_, progress_);
     });
   }
 
   /// Goes on from a checkpoint. The settings must be the checkpoint's, and so must target, vocabulary, layers and
-  /// conventions.
-  /// \throws Error when they are others (check_checkpoint), or the files do not fit
-  void resume(const std::filesystem::path& directory) {
-    const TrainerProgress saved = check_checkpoint<Draft>(directory, settings(), method_.layer_ids(),
-                                                          method_.conventions(), method_.vocabulary());
+  /// conventions, and the texts unless `other` takes others.
+  /// \throws Error when they are others (check_checkpoint), the files do not fit, or a number in them is not finite
+  void resume(const std::filesystem::path& directory, OtherData other = OtherData::refuse) {
+    const RunSources own = progress_.sources;
+    TrainerProgress saved = check_checkpoint<Draft>(directory, settings(), method_.layer_ids(), method_.conventions(),
+                                                    method_.vocabulary(), own.data, other);
+    saved.sources.check_target(own.target, (directory / detail::trainer_json_name).string());
     Parameters<Draft, T> loaded;
     load_draft(directory, loaded);
+    require_finite<Draft>(loaded.weights(), (directory / io::Checkpoint::single_name).string());
     load_trainer(directory, optimizer_);
     parameters_ = std::move(loaded);
+    saved.sources = own;
     progress_ = saved;
   }
 
@@ -159,6 +184,19 @@ class Trainer {
     for (index_t i = 0; i < next_step(); ++i) {
       if (changed.schedule(i) == settings().schedule(i)) continue;
       throw Error("total steps", std::to_string(steps) + " set after step " + std::to_string(i), "set during warmup");
+    }
+    progress_.settings = changed;
+  }
+
+  /// Lets a run go on to another number of steps, or end sooner. The steps made keep their rates; those to come have
+  /// the rates of a run that was to have so many.
+  /// \throws Error when more steps are made already
+  void change_total_steps(index_t steps) {
+    TrainSettings changed = settings();
+    changed.schedule.total_steps = steps;
+    changed.check();
+    if (steps < next_step()) {
+      throw Error("total steps", std::to_string(steps), std::to_string(next_step()) + " or more, the steps made");
     }
     progress_.settings = changed;
   }
@@ -177,6 +215,12 @@ class Trainer {
   static constexpr std::size_t activation_bytes(const TrainSettings& settings) { return Method::bytes(settings); }
 
  private:
+  /// In the order of the constructor's members: before the target is moved away.
+  static RunSources sources(const Cpu& cpu, const Parameters<Target, T>& target) {
+    require_finite<Target>(target.weights(), "target");
+    return {fingerprint<Target>(cpu, target.weights()), std::nullopt};
+  }
+
   static const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
     check(setup, settings);
     return settings;
