@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/drafts/engine_layout.hpp>
@@ -48,7 +49,9 @@ LoadedDraft<Draft, T> load(const fs::path& folder, const Options& o) {
     given.conventions->aux_stream = o.assumed_stream;
     given.conventions->layer_ids = o.assumed_ids;
   }
-  return load_draft<Draft, T>(folder, given);
+  auto draft = load_draft<Draft, T>(folder, given);
+  require_finite<Draft>(draft.parameters.weights(), folder.string());
+  return draft;
 }
 
 /// Inputs drawn from a fixed seed, and what the draft that was written makes of them in double precision.

@@ -21,10 +21,12 @@ arguments=()
 while (($#)); do
   name="$1" value=""
   case "$1" in
-    --draft=* | --target=* | --out=* | --output=* | --device=* | --threads=* | --train=* | --heldout=* | --log=*)
+    --draft=* | --target=* | --out=* | --output=* | --device=* | --threads=* | --train=* | --heldout=* | --log=* | \
+      --init-from=* | --vocabulary-from=*)
       name="${1%%=*}" value="${1#*=}"
       shift ;;
-    --draft | --target | --out | --output | --device | --threads | --train | --heldout | --log)
+    --draft | --target | --out | --output | --device | --threads | --train | --heldout | --log | --init-from | \
+      --vocabulary-from)
       (($# >= 2)) || give_up "$1: found no value, wanted one"
       value="$2"
       shift 2 ;;
@@ -36,7 +38,7 @@ while (($#)); do
     --out | --output) out="$(here "$value")" ;;
     --device) device="$value" ;;
     --threads) threads=(--threads "$value") ;;
-    --train | --heldout) arguments+=("$name" "$(here "$value")") ;;
+    --train | --heldout | --init-from | --vocabulary-from) arguments+=("$name" "$(here "$value")") ;;
     --log) log="$(here "$value")" ;;
     --resume) resume=1 arguments+=("$name") ;;
     -h | --help) help=1 ;;

@@ -12,6 +12,7 @@ same() {  # two checkpoints
 }
 
 expect 0 "--ttt-steps" --help
+[[ "$output" == *"SIGINT (130), SIGTERM (143) and SIGHUP (129)"* ]] || fail "--help does not say how signals end it"
 expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/a" --steps 4 --save-every 2 --threads 1
 expect 0 "simulated accept length" "${small[@]}" --out "$dir/b" --steps 4 --threads 2
 same "$dir/a/latest" "$dir/b/latest"
@@ -28,6 +29,12 @@ expect 0 "trained 4 of 4 steps: nothing is left to do" "${small[@]}" --out "$dir
 same "$dir/a/latest" "$dir/c/latest"
 expect 1 "--minutes: found 1 for a run that is fixed to 4 steps, wanted --resume without it" \
   "${small[@]}" --out "$dir/c" --resume --minutes 1
+expect 1 "--steps: found 3 for a run that has made 4 steps, wanted as many or more" \
+  "${small[@]}" --out "$dir/c" --resume --steps 3
+expect 0 "trained 4 of 4 steps: nothing is left to do" "${small[@]}" --out "$dir/c" --resume --steps 4
+expect 0 "trained 6 of 6 steps" "${small[@]}" --out "$dir/c" --resume --steps 6
+[[ "$output" == *"6 steps instead of 4: after step 4 the rate is "* ]] || fail "nothing is said of the rate: $output"
+grep -q '"total_steps": 6' "$dir/c/latest/trainer.json" || fail "the run does not have its new number of steps"
 
 # The other kinds go on, too, and keep their kind.
 blocks=(--target "$tiny" --batch 2 --length 24 --anchors 3 --eval-windows 2 --eval-every 3)
@@ -88,6 +95,8 @@ expect 1 "length: found 7, wanted at least 8, a block" \
   "${blocks[@]}" --draft dflash --length 7 --out "$dir/e" --steps 1
 expect 1 "target layers: found 2, wanted 3" "${blocks[@]}" --draft dspark --layers 1,2 --out "$dir/e" --steps 1
 expect 1 "target layer id: found 8, wanted -1 to 7" "${blocks[@]}" --draft dspark --layers 1,2,8 --out "$dir/e" --steps 1
+expect 1 "ce_alpha, l1_alpha and confidence_alpha: found 0, wanted one above 0: else nothing is learnt" "${blocks[@]}" \
+  --draft dspark --ce-alpha 0 --l1-alpha 0 --confidence-alpha 0 --out "$dir/e" --steps 1
 
 expect 0 " steps in 0.0 minutes" "${small[@]}" --out "$dir/d" --minutes 0.02
 # Stopped while its speed was measured: the number of steps is not fixed, and the measuring goes on.
@@ -125,4 +134,96 @@ expect 1 "target layer id: found 8, wanted -1 to 7" "${empty[@]}" --draft dflash
 expect 1 "length: found 7, wanted at least 8, a block" "${empty[@]}" --draft dflash --length 7
 expect 1 "packing: found through_target" "${empty[@]}" --packing through_target
 expect 1 "$dir/empty: found" "${empty[@]}"
+
+# Other texts are taken when told so, another target never.
+cp -r "$dir/a" "$dir/data"
+ln -sfn step-00000002 "$dir/data/latest"
+head -c 90000 "$tiny/train.txt" >"$dir/other.txt"
+expect 1 "trainer.json: training_text: found " "${small[@]}" --out "$dir/data" --resume --train "$dir/other.txt"
+expect 1 "trainer.json: heldout_text: found " "${small[@]}" --out "$dir/data" --resume --heldout "$dir/other.txt"
+expect 1 "--other-data: found it without --resume" "${small[@]}" --out "$dir/e" --steps 1 --other-data
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/data" --resume --train "$dir/other.txt" --other-data
+cmp -s "$dir/a/latest/model.safetensors" "$dir/data/latest/model.safetensors" && fail "the other text was not learnt from"
+mkdir "$dir/target"
+cp "$tiny"/*.{json,safetensors,txt} "$dir/target"
+weights="$dir/target/model-00001-of-00002.safetensors" last=$(($(stat -c %s "$tiny/model-00001-of-00002.safetensors") - 4))
+byte="$(tail -c 4 "$weights" | head -c 1 | od -An -tu1)"
+printf "\\x$(printf %x $((byte ^ 1)))" | dd of="$weights" bs=1 seek="$last" conv=notrunc status=none
+expect 1 "trainer.json: target: found " "${small[@]}" --target "$dir/target" --out "$dir/data" --resume --steps 6 \
+  --train "$dir/other.txt" --other-data
+
+# A run that learns nothing fails, and one that diverges, too. Neither leaves a draft, or it leaves the last good one.
+printf '\n%.0s' {1..3000} >"$dir/newlines.txt"
+cat "$dir/newlines.txt" "$tiny/heldout.txt" | head -c 4500 >"$dir/sparse.txt"
+for kind in eagle3 dspark; do
+  expect 1 "newlines.txt: found no update in 2 steps, 2 with nothing supervised" --target "$tiny" --batch 2 --length 24 \
+    --draft $kind --eval-windows 2 --out "$dir/nothing$kind" --steps 3 --save-every 2 --packing apart \
+    --train "$dir/newlines.txt"
+  [[ ! -e "$dir/nothing$kind/latest" ]] || fail "a draft that learnt nothing was saved"
+done
+expect 1 "newlines.txt: found nothing supervised in the windows that are looked at, wanted text to measure on" \
+  "${small[@]}" --out "$dir/unmeasured" --steps 1 --packing apart --heldout "$dir/newlines.txt"
+expect 0 "had nothing supervised; more than 10 % is much" "${small[@]}" --out "$dir/sparse" --steps 4 --packing apart \
+  --train "$dir/sparse.txt"
+expect 1 "newlines.txt: found no update in 1 steps, 1 with nothing supervised and 0 with a gradient that is not finite, wanted text to learn from; the last good \
+checkpoint is $dir/sparse/step-00000004" "${small[@]}" --out "$dir/sparse" --resume --steps 5 --other-data \
+  --train "$dir/newlines.txt"
+expect 1 "step 2: held-out loss: found nan, wanted a finite number; there is no good checkpoint" \
+  "${small[@]}" --out "$dir/diverged" --steps 2 --lr 1e30 --eval-every 100
+[[ ! -e "$dir/diverged/latest" ]] || fail "a diverged draft was saved"
+
+# A run may begin with a draft, of which it has the kind and all that belongs to it.
+weights() { tail -c 60000 "$1/model.safetensors"; }  # the step that the file names is another
+for kind in a dflash dspark o; do
+  expect 0 "trained 1 of 1 steps" --target "$tiny" --batch 2 --length 24 --eval-windows 2 --init-from "$dir/$kind" \
+    --out "$dir/from.$kind" --steps 1 --lr 0
+  cmp <(weights "$dir/$kind/latest") <(weights "$dir/from.$kind/latest") || fail "--init-from has other parameters"
+  cmp "$dir/$kind/latest/config.json" "$dir/from.$kind/latest/config.json" || exit 1
+done
+from=("${small[@]}" --out "$dir/e" --steps 1 --init-from)
+expect 1 "--draft: found eagle3, wanted dflash, that of $dir/dflash/step-00000004" "${from[@]}" "$dir/dflash" --draft eagle3
+expect 1 "--backbone: found kimi_k3, wanted deepseek_v3" "${from[@]}" "$dir/o" --backbone kimi_k3
+expect 1 "--layers: found it with --init-from" "${from[@]}" "$dir/a" --layers 1,2,3
+expect 1 "--fc-init: found it with --init-from" "${from[@]}" "$dir/a" --fc-init last_identity
+expect 1 "--init-from: found it with --resume" "${small[@]}" --out "$dir/a" --resume --init-from "$dir/o"
+mkdir "$dir/wide"
+cp "$dir/a/latest/model.safetensors" "$dir/wide"
+sed 's/"hidden_size": 128/"hidden_size": 256/' "$dir/a/latest/config.json" >"$dir/wide/config.json"
+expect 1 "hidden_size: found 256, wanted 128" "${from[@]}" "$dir/wide"
+
+# A signal ends a run after its step; what it made is saved.
+await() {  # command: until it holds
+  for _ in {1..1200}; do
+    "$@" && return
+    sleep 0.05
+  done
+  kill -s KILL "$run"
+  fail "$* never held"
+}
+ended() { ! kill -0 "$run" 2>/dev/null; }
+for signal in INT:130 TERM:143 HUP:129; do
+  name="SIG${signal%:*}" out="$dir/${signal%:*}"
+  "$program" "${small[@]}" --out "$out" --steps 1000000 --progress none >"$dir/output" 2>&1 &
+  run=$!
+  await grep -qs '"grad_norm"' "$out/train.jsonl"
+  kill -s "${signal%:*}" $run
+  await ended
+  wait $run
+  found=$?
+  output="$(cat "$dir/output")"
+  [[ $found -eq ${signal#*:} && "$output" == *"stopped by $name after "*" steps: saved as $out/step-"*"; --resume goes on"* ]] ||
+    fail "$name: found status $found and: $output"
+done
+made=$(($(grep '"next_step"' "$out/latest/trainer.json" | tr -dc 0-9)))
+expect 0 "trained $((made + 1)) of $((made + 1)) steps" "${small[@]}" --out "$out" --resume --steps $((made + 1))
+"$program" "${small[@]}" --out "$dir/twice" --steps 2 --eval-windows 1000000 >"$dir/output" 2>&1 &
+run=$!
+await test -e "$dir/twice/train.jsonl"  # now it looks at all held-out text, which takes seconds
+kill -s INT $run
+sleep 0.1
+kill -s TERM $run
+await ended
+wait $run
+found=$?
+[[ $found -eq 143 && ! -e "$dir/twice/latest" ]] || fail "a second signal: found status $found and: $(cat "$dir/output")"
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"

@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -20,11 +21,12 @@
 
 namespace k3spec::examples {
 
-/// Runs `body`; an exception becomes one line on standard error and exit status 1.
+/// Runs `body`, which may return an exit status; an exception becomes one line on standard error and exit status 1.
 template <class F>
 int run_program(const char* name, F&& body) {
   try {
     require_cpu_features();
+    if constexpr (std::is_same_v<decltype(body()), int>) return body();
     body();
     return 0;
   } catch (const std::exception& e) {

@@ -4,10 +4,10 @@
 
 namespace k3spec::examples {
 
-void train_dflash(const Job& job) {
+int train_dflash(const Job& job) {
   using Config = configs::KimiK3TinyDFlash;
   using Trainer = DFlashTrainer<TargetConfig, Config, float>;
-  run<Trainer>(job, [&](const ByteText&) {
+  return run<Trainer>(job, [&](const ByteText&) {
     const auto conventions = conventions_of<DraftKind::dflash>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
       return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers);

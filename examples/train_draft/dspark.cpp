@@ -4,10 +4,10 @@
 
 namespace k3spec::examples {
 
-void train_dspark(const Job& job) {
+int train_dspark(const Job& job) {
   using Config = configs::KimiK3TinyDSpark;
   using Trainer = DSparkTrainer<TargetConfig, Config, float>;
-  run<Trainer>(job, [&](const ByteText&) {
+  return run<Trainer>(job, [&](const ByteText&) {
     const auto conventions = conventions_of<DraftKind::dspark>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
       // The embedding, the middle, and the state that the target's head reads.

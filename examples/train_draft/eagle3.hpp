@@ -28,10 +28,10 @@ DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {
 }
 
 template <class Base>
-void train_eagle3_with(const Job& job) {
-  with_eagle3_version<Base>(job.options.form.version, [&]<class Config> {
+int train_eagle3_with(const Job& job) {
+  return with_eagle3_version<Base>(job.options.form.version, [&]<class Config> {
     using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
-    run<Trainer>(job, [&](const ByteText& text) {
+    return run<Trainer>(job, [&](const ByteText& text) {
       const auto conventions = conventions_of<DraftKind::eagle3>(job);
       auto layers = layers_of<typename Trainer::Draft>(
           job, conventions, [] { return default_aux_layer_ids(TargetConfig::num_hidden_layers); });

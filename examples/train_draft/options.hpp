@@ -18,6 +18,7 @@
 
 #include "../common/eagle3_form.hpp"
 #include "../common/program.hpp"
+#include "../common/stop_signals.hpp"
 
 namespace k3spec::examples {
 
@@ -32,14 +33,17 @@ struct Options {
   Eagle3Form form;
   std::optional<std::filesystem::path> vocabulary_from;
   ParallelOptions parallel;
-  bool resume = false;
+  bool resume = false, other_data = false;
+  std::optional<std::filesystem::path> init_from;
+  /// A resumed run's steps, if they are to be others than it was begun for.
+  std::optional<index_t> total_steps;
   std::string draft = "eagle3", progress = "auto";
   DeviceOptions device;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
   CLI::Option* vocabulary_flag = nullptr;
-  /// What a resumed run takes from its draft.
+  /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;
   bool timed = false;
 };
@@ -48,13 +52,15 @@ struct Options {
 struct Job {
   Options options;
   Cpu cpu;
-  std::optional<std::filesystem::path> resumed;  ///< the checkpoint to go on with
+  std::optional<std::filesystem::path> resumed;    ///< the checkpoint to go on with
+  std::optional<std::filesystem::path> init_from;  ///< the draft to begin with
+  const StopSignals& stop;
 };
 
-// One file each: together they would take a compiler minutes.
-void train_eagle3_kimi_k3(const Job& job);
-void train_eagle3_deepseek_v3(const Job& job);
-void train_dflash(const Job& job);
-void train_dspark(const Job& job);
+// One file each: together they would take a compiler minutes. \returns the exit status
+int train_eagle3_kimi_k3(const Job& job);
+int train_eagle3_deepseek_v3(const Job& job);
+int train_dflash(const Job& job);
+int train_dspark(const Job& job);
 
 }  // namespace k3spec::examples

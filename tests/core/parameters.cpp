@@ -1,11 +1,13 @@
 #include <omp.h>
 
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <k3spec/core/finite.hpp>
 #include <k3spec/core/parameters.hpp>
 
 using namespace k3spec;
@@ -70,6 +72,28 @@ std::vector<T> initialized(int threads, std::uint64_t seed) {
 }
 
 }  // namespace
+
+TEST_CASE_TEMPLATE("what is not finite is found, wherever it stands", T, float, double, bfloat16) {
+  for (const index_t n : {0, 1, 3, 1023, 1024, 1025, 2500}) {
+    std::vector<T> x(static_cast<std::size_t>(n), T(std::numeric_limits<float>::max()));
+    CHECK(first_not_finite(x.data(), n) == n);
+    for (const index_t at : {index_t{0}, n / 2, n - 1}) {
+      for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+        if (at < 0 || at >= n) continue;
+        x[static_cast<std::size_t>(n - 1)] = x[static_cast<std::size_t>(at)] = T(bad);
+        CHECK(first_not_finite(x.data(), n) == at);
+        x[static_cast<std::size_t>(n - 1)] = x[static_cast<std::size_t>(at)] = T(0.0F);
+      }
+    }
+  }
+  Parameters<Model, T> parameters;
+  CHECK_NOTHROW(require_finite<Model>(parameters.weights(), "draft"));
+  parameters.mutable_weights().table(2, 1) = T(std::numeric_limits<float>::quiet_NaN());  // a frozen one
+  CHECK_THROWS_WITH_AS(require_finite<Model>(parameters.weights(), "draft"),
+                       "draft: 'table': element 7: found nan, wanted a finite number", Error);
+  Gradients<Model, T> gradients;  // has no frozen ones
+  CHECK_NOTHROW(require_finite<Model>(gradients.weights(), "gradient"));
+}
 
 TEST_CASE("names are dotted paths in visiting order") {
   std::vector<std::string> names;

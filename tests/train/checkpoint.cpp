@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 
+#include "tests/support/poke.hpp"
 #include "tests/support/temporary.hpp"
 
 using namespace k3spec;
@@ -107,10 +109,13 @@ void check_resume() {
   CHECK(files(*unbroken.latest()) == files(*broken.latest()));
 }
 
-/// A saved run whose trainer.json is changed.
+/// A saved run of 9 steps, one of them skipped, whose trainer.json is changed.
 void refuse(const char* field, const io::json& value, const char* message) {
+  CAPTURE(field);
+  CAPTURE(value.dump());
   const test::TemporaryDirectory directory;
   Run<float> run;
+  run.train(9);
   run.save(directory.path());
   const auto file = directory / "trainer.json";
   auto j = io::parse_json(test::contents(file), "test");
@@ -151,6 +156,103 @@ TEST_CASE("a trainer's file that does not fit is refused") {
   refuse("/settings/lr", "x", "trainer.json: settings: lr");
   refuse("/settings/batch", 0, "batch: found 0, wanted at least 1");
   refuse("/settings", nullptr, "trainer.json: settings");
+}
+
+TEST_CASE("counts that no run can have are refused") {
+  constexpr index_t most = std::numeric_limits<index_t>::max(), half = index_t{1} << 62;
+  for (const index_t count : {most, half, index_t{1000}, index_t{10}}) {
+    for (const char* name : {"optimizer_steps", "skipped", "unsupervised"}) {
+      const std::string message =
+          std::string(name) + ": found " + std::to_string(count) + ", wanted at most 9, the steps made";
+      refuse((std::string("/") + name).c_str(), count, message.c_str());
+    }
+  }
+  refuse("/optimizer_steps", 0, "optimizer_steps + skipped + unsupervised: found 1, wanted 9, next_step");
+  refuse("/optimizer_steps", 9, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
+  refuse("/skipped", 0, "optimizer_steps + skipped + unsupervised: found 8, wanted 9, next_step");
+  refuse("/unsupervised", 1, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
+  refuse("/next_step", most, "next_step: found 9223372036854775807, wanted at most 4294967296");
+  refuse("/next_step", half, "next_step: found 4611686018427387904, wanted at most 4294967296");
+  refuse("/next_step", std::numeric_limits<std::uint64_t>::max(), "next_step: found 18446744073709551615");
+  refuse("/next_step", 0, "optimizer_steps: found 8, wanted at most 0, the steps made");
+  refuse("/next_step", 1000, "optimizer_steps + skipped + unsupervised: found 9, wanted 1000, next_step");
+  refuse("/skipped_in_a_row", 2, "skipped_in_a_row: found 2, wanted at most 1, the steps skipped");
+}
+
+TEST_CASE("steps skipped in a row come back") {
+  const test::TemporaryDirectory directory;
+  Run<float> saved, run;
+  saved.train(8);  // the eighth is skipped
+  REQUIRE(saved.optimizer.skipped_in_a_row() == 1);
+  saved.save(directory.path());
+  run.load(directory.path());
+  CHECK(run.optimizer.skipped_in_a_row() == 1);
+}
+
+TEST_CASE("moments that no run can have are refused, and the optimizer stays as it was") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const auto refuse_moment = [](const char* tensor, std::size_t at, float value, const char* message) {
+    const test::TemporaryDirectory directory;
+    Run<float> saved, run;
+    saved.train(3);
+    saved.save(directory.path());
+    test::poke(directory / "trainer.safetensors", tensor, at, value);
+    CHECK_THROWS_WITH_AS(load_trainer(directory.path(), run.optimizer), doctest::Contains(message), Error);
+    CHECK(run.optimizer.first_moments().head(0, 0) == 0);
+    CHECK(run.optimizer.steps() == 0);
+  };
+  refuse_moment("first_moment.lm_head.weight", 11, nan,
+                "'first_moment.lm_head.weight': element 11: found nan, wanted a finite number");
+  refuse_moment("first_moment.model.norm.weight", 0, -inf,
+                "'first_moment.model.norm.weight': element 0: found -inf, wanted a finite number");
+  refuse_moment("second_moment.model.norm.weight", 4, inf,
+                "'second_moment.model.norm.weight': element 4: found inf, wanted a finite number >= 0");
+  refuse_moment(
+      "second_moment.lm_head.weight", 5, -1e-30F,
+      "'second_moment.lm_head.weight': element 5: found -1.0000000031710769e-30, wanted a finite number >= 0");
+}
+
+TEST_CASE("what a run learns from comes back, and must be there") {
+  const Fingerprint a{0x0123456789abcdefU}, b{7}, c{0xf000000000000000U};
+  for (const auto& data : {std::optional<DataFingerprints>(), std::optional(DataFingerprints{b, c})}) {
+    const RunSources sources{a, data};
+    const auto back = RunSources::from_json(io::parse_json(sources.to_json().dump(), "test"), "test");
+    CHECK(back.target == a);
+    CHECK(back.data == data);
+  }
+  refuse("/sources", nullptr, "trainer.json: sources: target: found nothing, wanted a fingerprint");
+  refuse("/sources/target", nullptr, "trainer.json: sources: target: found null, wanted 16 hexadecimal digits");
+  refuse("/sources/training_text", "0123456789abcdeX", "sources: training_text: found \"0123456789abcdeX\"");
+  refuse("/sources/training_text", "0123456789abcdef", "sources: heldout_text: found null");
+}
+
+TEST_CASE("other bytes have another fingerprint, on any number of threads") {
+  const auto of = [](const std::vector<std::byte>& bytes, int threads = 1) {
+    return fingerprint(Cpu{threads}, bytes).bits;
+  };
+  std::vector<std::byte> bytes(77);
+  std::vector<std::uint64_t> all{of(bytes), of({}), of(std::vector<std::byte>(78)), of(std::vector<std::byte>(1))};
+  for (auto& byte : bytes) {
+    for (const int bit : {1, 128}) {
+      byte ^= std::byte(bit);
+      all.push_back(of(bytes));
+      byte ^= std::byte(bit);
+    }
+  }
+  // The signs of two numbers: a product alone carries nothing down from the highest bit.
+  for (const std::size_t other : {15U, 39U, 71U}) {
+    bytes[7] ^= std::byte{128}, bytes[other] ^= std::byte{128};
+    all.push_back(of(bytes));
+    bytes[7] ^= std::byte{128}, bytes[other] ^= std::byte{128};
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+  std::vector<std::byte> long_one((std::size_t{5} << 19U) + 3);
+  for (std::size_t i = 0; i < long_one.size(); ++i) long_one[i] = static_cast<std::byte>(i * i >> 3U);
+  const auto whole = of(long_one);
+  CHECK(of(long_one, 3) == whole);
+  std::rotate(long_one.begin(), long_one.begin() + (1 << 20), long_one.end());
+  CHECK(of(long_one) != whole);
 }
 
 TEST_CASE("a run in another precision is another run") {

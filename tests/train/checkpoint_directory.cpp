@@ -98,6 +98,27 @@ TEST_CASE("wherever a save is cut off there is a whole checkpoint, and the next 
   }
 }
 
+TEST_CASE("what a save that was cut off left behind, the next step's save removes") {
+  for (const char* fatal : {"create", "between", "sync", "move", "latest", "prune"}) {
+    CAPTURE(fatal);
+    Run run;
+    run.save(9, "9");
+    run.save(10, "10");
+    run.checkpoints.before = [&](std::string_view stage) {
+      if (stage == fatal) throw Stop{};
+    };
+    CHECK_THROWS_AS(run.save(11, "new"), Stop);
+    std::filesystem::create_directory(run.root / "step-00000008.tmp.tmp");  // of a removal that was cut off
+    run.checkpoints.before = [](std::string_view) {};
+    run.save(12, "next");
+    CHECK(run.read() == "next");
+    CHECK(run.names() ==
+          Names{"latest",
+                fatal == std::string("prune") || fatal == std::string("latest") ? "step-00000011" : "step-00000010",
+                "step-00000012"});
+  }
+}
+
 TEST_CASE("the first save cut off leaves none") {
   Run run;
   run.checkpoints.before = [](std::string_view stage) {

@@ -77,7 +77,17 @@ TEST_CASE("DSpark's sums of a block, by hand") {
   DSparkSums<3> twice = sums;
   twice += sums;
   CHECK(twice.mean_loss() == doctest::Approx(sums.mean_loss()).epsilon(1e-6));
-  CHECK(twice.accept_length == Ratio{2 * sums.accept_length.numerator, 4});
+  // All are multiples of 2^-6: their sums are exact.
+  const auto doubled = [](const Ratio& r) { return Ratio{2 * r.numerator, 2 * r.denominator}; };
+  CHECK(twice.loss == doubled(sums.loss));
+  CHECK(twice.cross_entropy == doubled(sums.cross_entropy));
+  CHECK(twice.distance == doubled(sums.distance));
+  CHECK(twice.confidence == doubled(sums.confidence));
+  CHECK(twice.accept_length == doubled(sums.accept_length));
+  for (std::size_t k = 0; k < 3; ++k) CHECK(twice.accept_rate[k] == doubled(sums.accept_rate[k]));
+  CHECK(twice.confidence_error == doubled(sums.confidence_error));
+  CHECK(twice.confidence_bias == doubled(sums.confidence_bias));
+  CHECK(twice.confidence_prefix_bias == doubled(sums.confidence_prefix_bias));
 }
 
 TEST_CASE("DFlash's sums merge by addition") {

@@ -53,6 +53,16 @@ TEST_CASE("without a terminal: the first and last step and one line in ten secon
   CHECK(all[5].rfind("100/100 ", 0) == 0);
 }
 
+TEST_CASE("what is left of a resumed run is told by its own steps' time, not by those made before") {
+  Run run(Style::lines);
+  run.step(61, 2);
+  run.step(62, 2);
+  run.step(70, 16);
+  const std::string text = run.out.str();
+  CHECK(text.rfind("61/100 loss 2.5000 accept 1.25 lr 2.0e-03 768 tokens/s ETA 1:18\n", 0) == 0);
+  CHECK(text.find("70/100 loss 2.5000 accept 1.25 lr 2.0e-03 230 tokens/s ETA 3:20\n") != std::string::npos);
+}
+
 TEST_CASE("on a terminal: a bar drawn over, notes above it") {
   Run run(Style::bar);
   run.step(1, 1);

@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -192,6 +193,16 @@ TEST_CASE(KIND ": held-out text is only looked at, and always in the same way") 
   CHECK(a.evaluate(text.open(), 0).simulated_accept_length() == 1);
 }
 
+TEST_CASE(KIND ": blocks of held-out text stand elsewhere than those of a training step of the same number") {
+  auto trainer = make<float>();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
+  const TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21)};
+  const double looked_at = trainer.metrics(trainer.evaluate(windows, 0)).loss();
+  const double trained = trainer.metrics(trainer.step(windows).result).loss();  // the same weights
+  CHECK((looked_at != trained) == (TrainerOf<float>::Draft::kind != DraftKind::eagle3));
+}
+
 TEST_CASE(KIND ": the number of steps may be fixed during warmup, and then the run is as if it always had been") {
   const Text text;
   auto s = settings();
@@ -205,6 +216,59 @@ TEST_CASE(KIND ": the number of steps may be fixed during warmup, and then the r
   CHECK_THROWS_WITH_AS(measured.set_total_steps(50), "total steps: found 50 set after step 6, wanted set during warmup",
                        Error);
   CHECK(measured.settings().schedule.total_steps == 40);
+  // Step 5 has the highest rate with any number of steps; step 6 is the first that has not.
+  auto soon = make<float>();
+  train(soon, text.open(), 6);
+  CHECK_NOTHROW(soon.set_total_steps(50));
+  train(soon, text.open(), 7);
+  CHECK_THROWS_WITH_AS(soon.set_total_steps(60), "total steps: found 60 set after step 6, wanted set during warmup",
+                       Error);
+}
+
+TEST_CASE(KIND ": a run can be given more steps, or fewer, but not fewer than it made") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.schedule.total_steps = 8;
+  auto run = make<float>(1, s);
+  train(run, text.open(), 8);
+  CHECK_THROWS_WITH_AS(run.change_total_steps(7), "total steps: found 7, wanted 8 or more, the steps made", Error);
+  run.change_total_steps(12);
+  s.schedule.total_steps = 12;
+  CHECK(run.step(text.open()).lr == s.schedule(8));
+  run.save(checkpoints);
+  auto resumed = make<float>(2, s);
+  resumed.resume(*checkpoints.latest());
+  CHECK(train(run, text.open(), 12) == train(resumed, text.open(), 12));
+  CHECK(same_parameters(run, resumed));
+}
+
+TEST_CASE_TEMPLATE(KIND ": a run that starts from a draft has its parameters, and all else anew", T, float, bfloat16) {
+  const Text text;
+  auto trained = make<T>(), fresh = make<T>();
+  train(trained, text.open(), 4);
+  const auto copy = [&] {
+    Parameters<typename TrainerOf<T>::Draft, T> parameters;
+    const auto from = trained.parameters().all();
+    std::copy_n(from.data(), from.size(), parameters.all().data());
+    return parameters;
+  };
+  auto s = settings();
+  s.schedule.lr = 0;  // a step writes what the masters say
+  auto run = make<T>(1, s);
+  CHECK_FALSE(same_parameters(run, trained));
+  run.start_from(copy());
+  CHECK(same_parameters(run, trained));
+  CHECK(run.next_step() == 0);
+  CHECK(run.optimizer().steps() == 0);
+  train(run, text.open(), 1);
+  CHECK(same_parameters(run, trained));
+  CHECK_THROWS_WITH_AS(run.start_from(copy()), "step: found 1, wanted 0, where a run can start from a draft", Error);
+  auto broken = copy();
+  broken.trainable()(3) = T(std::numeric_limits<float>::quiet_NaN());
+  CHECK_THROWS_WITH_AS(fresh.start_from(std::move(broken)), doctest::Contains("element 3: found nan"), Error);
+  CHECK(same_parameters(fresh, make<T>()));
 }
 
 namespace {

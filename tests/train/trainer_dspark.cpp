@@ -30,6 +30,8 @@ struct Kind {
             {[](S& s) { s.lk = k3spec::LkLoss::alpha; }, "lk: found alpha, wanted none: it is a loss of EAGLE-3"},
             {[](S& s) { s.fc_init = k3spec::FcInit::last_identity; },
              "fc_init: found last_identity, wanted normal: it is of EAGLE-3's fc"},
+            {[](S& s) { s.ce_alpha = s.l1_alpha = s.confidence_alpha = 0; },
+             "ce_alpha, l1_alpha and confidence_alpha: found 0, wanted one above 0: else nothing is learnt"},
             {[](S& s) { s.variable_prefix = true; },
              "variable_prefix: found true, wanted false: DSpark's blocks show their anchor alone"}};
   }

@@ -140,6 +140,13 @@ TEST_CASE("acceptance rates are counted where the loss makes them") {
   CHECK(plain.evaluate(text.open(), 2).step_alpha(0).value() == 0);
   CHECK(a.step_alpha(0).value() > 0);
   CHECK(a.step_alpha(0).value() < 1);
+  const auto report = alpha.step(text.open());
+  for (index_t k = 0; k < 3; ++k) {
+    const auto n = static_cast<std::size_t>(k);
+    REQUIRE(report.result.step_supervised[n] > 1);
+    // Of a batch: the mean that the objective found; of several, each as often as it has positions.
+    CHECK(alpha.metrics(report.result).step_alpha(k).value() == doctest::Approx(report.result.step_alphas[n]));
+  }
   for (index_t k = 0; k < 3; ++k) CHECK(a.step_alpha(k) == l.step_alpha(k));
   CHECK(a.supervised() == l.supervised());
 }

@@ -9,6 +9,7 @@
 
 #include <limits>
 
+#include "tests/support/poke.hpp"
 #include "tests/train/trainer_cases.hpp"
 
 TEST_CASE(KIND ": a step that fails is still to be made") {
@@ -59,6 +60,88 @@ TEST_CASE(KIND ": a checkpoint of another run is refused, and the trainer stays 
   config["hidden_size"] = 28;
   test::write(at / "config.json", config.dump());
   refuse(Kind::setup<float>(), settings(), "hidden_size: found 28, wanted 27");
+}
+
+TEST_CASE(KIND ": another text is taken only when told so, another target never") {
+  const Text text(100), other(101);
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  const auto data = [](const Text& training, const Text& held_out) {
+    return DataFingerprints::of(Cpu{}, training.open(), held_out.open());
+  };
+  auto saved = make<float>(), resumed = make<float>();
+  saved.set_data(data(text, text));
+  train(saved, text.open(), 2);
+  saved.save(checkpoints);
+  const auto at = *checkpoints.latest();
+  const auto refuse = [&](const std::optional<DataFingerprints>& own, const char* message) {
+    CHECK_THROWS_WITH_AS(TrainerOf<float>::check_resume(at, Kind::setup<float>(), settings(), own),
+                         doctest::Contains(message), Error);
+    if (own) resumed.set_data(*own);
+    CHECK_THROWS_WITH_AS(resumed.resume(at), doctest::Contains(message), Error);
+    CHECK(resumed.next_step() == 0);
+  };
+  refuse({}, "trainer.json: training_text: found ");
+  refuse(data(other, text), "trainer.json: training_text: found ");
+  refuse(data(text, other), "trainer.json: heldout_text: found ");
+  resumed.resume(at, OtherData::take);
+  resumed.save(checkpoints);
+  saved.set_data(data(text, other));
+  CHECK_NOTHROW(saved.resume(*checkpoints.latest()));
+
+  auto weights = test::small_target<float>();
+  weights.mutable_weights().embed_tokens(2, 3) *= 1.0000002F;
+  TrainerOf<float> changed(Cpu{2}, std::move(weights), Kind::setup<float>(), settings());
+  changed.set_data(data(text, text));
+  CHECK_THROWS_WITH_AS(changed.resume(at, OtherData::take), doctest::Contains("trainer.json: target: found "), Error);
+  CHECK(changed.next_step() == 0);
+  weights = test::small_target<float>();
+  weights.mutable_weights().norm(1) = std::numeric_limits<float>::infinity();
+  CHECK_THROWS_WITH_AS(TrainerOf<float>(Cpu{}, std::move(weights), Kind::setup<float>(), settings()),
+                       "target: 'model.norm.weight': element 1: found inf, wanted a finite number", Error);
+}
+
+TEST_CASE(KIND ": files of two steps are no checkpoint") {
+  const Text text(100);
+  const test::TemporaryDirectory directory;
+  auto run = make<float>(), resumed = make<float>();
+  std::vector<std::filesystem::path> steps;
+  for (const char* name : {"a", "b", "c"}) {
+    CheckpointDirectory checkpoints(directory / name);
+    run.save(checkpoints);
+    steps.push_back(*checkpoints.latest());
+    if (name[0] == 'a') run.step(text.open());
+  }
+  const auto refuse = [&](std::size_t at, const char* file, const std::string& message) {
+    std::filesystem::copy_file(steps[0] / file, steps[at] / file, std::filesystem::copy_options::overwrite_existing);
+    CHECK_THROWS_WITH_AS(resumed.resume(steps[at]), doctest::Contains((file + message).c_str()), Error);
+    CHECK(resumed.next_step() == 0);
+  };
+  refuse(1, "model.safetensors", ": step: found 0, wanted 1, as in trainer.json");
+  refuse(2, "trainer.safetensors", ": step: found 0, wanted 1, as in trainer.json");
+}
+
+TEST_CASE(KIND ": what is not finite is neither saved nor resumed") {
+  const Text text(100);
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.schedule = {.lr = 1e39, .warmup_steps = 2, .total_steps = 4};
+  auto run = make<float>(1, s);
+  train(run, text.open(), 1);  // parameters of up to 5e38, more than a float can hold
+  CHECK_THROWS_WITH_AS(run.save(checkpoints), doctest::Contains("wanted a finite number"), Error);
+  CHECK_FALSE(checkpoints.latest().has_value());
+  auto good = make<float>(), resumed = make<float>();
+  good.save(checkpoints);
+  const auto file = *checkpoints.latest() / "model.safetensors";
+  std::string tensor;
+  for (const auto& [name, info] : io::SafetensorsFile::open(file).tensors()) {
+    if (info.dtype == DType::F32) tensor = name;
+  }
+  test::poke(file, tensor, 1, std::numeric_limits<float>::quiet_NaN());
+  const std::string message = file.string() + ": '" + tensor + "': element 1: found nan, wanted a finite number";
+  CHECK_THROWS_WITH_AS(resumed.resume(*checkpoints.latest()), message.c_str(), Error);
+  CHECK(same_parameters(resumed, good));
 }
 
 TEST_CASE(KIND ": what cannot be is refused before there is a target") {

@@ -1,0 +1,232 @@
+#pragma once
+/// \file
+/// A run: steps, looks at held-out text, checkpoints, and how it ends.
+/// defines: Run
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <k3spec/core/format.hpp>
+#include <k3spec/train/json_log.hpp>
+#include <k3spec/train/progress.hpp>
+#include <k3spec/train/trainer.hpp>
+
+#include "options.hpp"
+
+namespace k3spec::examples {
+
+class Clock {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+template <class Trainer>
+class Run {
+ public:
+  Run(const Job& job, Trainer& trainer, const ByteText& train, const ByteText& heldout)
+      : options_(job.options),
+        stop_(job.stop),
+        trainer_(trainer),
+        train_(train),
+        heldout_(heldout),
+        checkpoints_(options_.out, options_.keep),
+        log_(options_.log, trainer.next_step()),
+        progress_({.style = style(options_.progress)}),
+        planned_(!options_.timed),
+        begun_at_(trainer.next_step()),
+        saved_at_(begun_at_),
+        before_(options_.other_data ? counts(trainer) : Counts{}) {}
+
+  /// \returns the exit status
+  /// \throws Error, which names the last good checkpoint
+  int operator()() {
+    try {
+      return train();
+    } catch (const Error& e) {
+      const auto latest = checkpoints_.latest();
+      throw Error(e.subject(), e.found(),
+                  e.wanted() + (latest ? "; the last good checkpoint is " + latest->string()
+                                       : std::string("; there is no good checkpoint")));
+    }
+  }
+
+ private:
+  /// Runs with more steps than this share without anything to supervise are warned of.
+  static constexpr double unsupervised_share = 0.1;
+
+  int train() {
+    if (trainer_.next_step() == 0 && !stopped()) look();
+    while (trainer_.next_step() < total() && !late() && !stopped()) {
+      step();
+      if (!planned_ && trainer_.next_step() >= trainer_.settings().schedule.warmup_steps) plan();
+      const index_t done = trainer_.next_step();
+      if (done % options_.eval_every == 0) look();
+      if (done % options_.save_every == 0) save();
+    }
+    if (stopped() && trainer_.next_step() < total()) return stop();
+    finish();
+    return 0;
+  }
+
+  static ProgressOptions::Style style(const std::string& name) {
+    using Style = ProgressOptions::Style;
+    return std::map<std::string, Style>{
+        {"auto", Style::automatic}, {"bar", Style::bar}, {"lines", Style::lines}, {"none", Style::none}}
+        .at(name);
+  }
+
+  index_t total() const { return trainer_.settings().schedule.total_steps; }
+  struct Counts {
+    index_t steps = 0, updates = 0, unsupervised = 0, skipped = 0;
+  };
+  static Counts counts(const Trainer& t) {
+    return {t.next_step(), t.optimizer().steps(), t.unsupervised(), t.optimizer().skipped()};
+  }
+
+  bool stopped() const { return stop_.received() != 0; }
+  /// A machine that became slower after its speed was measured must not stretch the time that was asked for.
+  bool late() const { return options_.timed && planned_ && clock_.seconds() > 1.1 * 60 * options_.minutes; }
+
+  void step() {
+    const Clock clock;
+    const auto report = trainer_.step(train_);
+    const double seconds = clock.seconds();
+    const index_t done = trainer_.next_step();
+    // The first step touches memory for the first time; it counts only if it is all that is measured.
+    if (done <= begun_at_ + 2) step_seconds_ = 0;
+    step_seconds_ += seconds;
+    const auto sums = trainer_.metrics(report.result);
+    progress_.update({done, planned_ ? total() : 0, sums.loss(), sums.simulated_accept_length(), report.lr},
+                     trainer_.rows());
+    JsonLog::Record record{{"step", done}};
+    record.update(numbers(sums));
+    record.update({{"lr", report.lr},
+                   {"grad_norm", report.grad_norm},
+                   {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
+                   {"seconds", seconds}});
+    log_.write(record);
+  }
+
+  static JsonLog::Record numbers(const typename Trainer::Metrics& sums) {
+    JsonLog::Record record{{"loss", sums.loss()},
+                           {"accept_length", sums.simulated_accept_length()},
+                           {"accuracy", sums.accuracy().value()}};
+    sums.visit([&](const std::string& name, double value) { record[name] = value; });
+    return record;
+  }
+
+  /// Held-out text. \throws Error when its loss is not finite
+  void look() {
+    const Clock clock;
+    measure();
+    look_seconds_ = clock.seconds();
+    progress_.note(fmt::format("step {}: held-out loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
+                               seen_->loss(), seen_->simulated_accept_length()));
+    log_.write({{"step", trainer_.next_step()}, {"heldout", numbers(*seen_)}});
+    shown_at_ = trainer_.next_step();
+  }
+
+  void measure() {
+    seen_ = trainer_.evaluate(heldout_, std::max<index_t>(1, options_.eval_windows / trainer_.settings().batch));
+    if (seen_->accuracy().denominator == 0) {
+      throw Error(heldout_.path(), "nothing supervised in the windows that are looked at", "text to measure on");
+    }
+    const double loss = seen_->loss();
+    if (!std::isfinite(loss)) {
+      throw Error(fmt::format("step {}: held-out loss", trainer_.next_step()), number_text(loss), "a finite number");
+    }
+    seen_at_ = trainer_.next_step();
+  }
+
+  /// What learnt nothing, or does not know the held-out text any more, is not saved.
+  void save() {
+    const index_t done = trainer_.next_step();
+    const Counts now = counts(trainer_);
+    if (now.updates == before_.updates) {
+      throw Error(train_.path(),
+                  fmt::format("no update in {} steps, {} with nothing supervised and {} with a gradient that is not "
+                              "finite",
+                              now.steps - before_.steps, now.unsupervised - before_.unsupervised,
+                              now.skipped - before_.skipped),
+                  "text to learn from");
+    }
+    if (seen_at_ != done) measure();
+    trainer_.save(checkpoints_);
+    saved_at_ = done;
+  }
+
+  void warn_of_unsupervised() const {
+    const auto all = static_cast<double>(trainer_.next_step()),
+               share = static_cast<double>(trainer_.unsupervised()) / all;
+    if (!(share > unsupervised_share)) return;
+    fmt::print(stderr, "warning: {} of {} steps ({:.0f} %) had nothing supervised; more than {:.0f} % is much\n",
+               trainer_.unsupervised(), trainer_.next_step(), 100 * share, 100 * unsupervised_share);
+  }
+
+  /// \returns the exit status
+  int stop() {
+    const index_t done = trainer_.next_step();
+    if (saved_at_ != done) save();
+    const auto latest = checkpoints_.latest();
+    fmt::print(
+        "stopped by {} after {} steps: {}\n", StopSignals::name(stop_.received()), done,
+        latest ? "saved as " + latest->string() + "; --resume goes on" : std::string("there is nothing to save"));
+    warn_of_unsupervised();
+    return StopSignals::status(stop_.received());
+  }
+
+  void finish() {
+    const index_t done = trainer_.next_step();
+    if (shown_at_ != done) look();
+    if (saved_at_ != done) save();
+    warn_of_unsupervised();
+    // A resumed run may have had other texts, or another number of steps, before.
+    const char* note = done < total() ? ": the time was over; --resume goes on"
+                       : begun_at_ == 0 && !options_.init_from
+                           ? ": --steps with this number repeats the run bit for bit"
+                           : "";
+    fmt::print("trained {} of {} steps in {}, {} tokens{}\n", done, total(), duration_string(clock_.seconds()),
+               done * trainer_.rows(), note);
+    fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),
+               seen_->accuracy().value(), seen_->simulated_accept_length());
+    fmt::print("draft: {}\n", (options_.out / CheckpointDirectory::latest_name).string());
+  }
+
+  /// Fixes the number of steps so that the rest fits into what is left of the time.
+  void plan() {
+    const index_t done = trainer_.next_step();
+    const auto measured = static_cast<double>(std::max<index_t>(1, done - begun_at_ - 1));
+    const double each = step_seconds_ / measured + look_seconds_ / static_cast<double>(options_.eval_every);
+    const double left = 0.97 * 60 * options_.minutes - clock_.seconds() - look_seconds_;
+    const auto most = static_cast<double>(WarmupCosine::max_steps - done - 1);  // any number of minutes is a count
+    const auto more = static_cast<index_t>(std::clamp(left / each, 0.0, most));
+    trainer_.set_total_steps(std::max(done + more, done + 1));
+    planned_ = true;
+    progress_.note(fmt::format("{:.3f} s a step: {} steps in {:.1f} minutes", each, total(), options_.minutes));
+  }
+
+  const Options& options_;
+  const StopSignals& stop_;
+  Trainer& trainer_;
+  const ByteText& train_;
+  const ByteText& heldout_;
+  CheckpointDirectory checkpoints_;
+  JsonLog log_;
+  Progress progress_;
+  Clock clock_;
+  std::optional<typename Trainer::Metrics> seen_;
+  bool planned_;
+  index_t begun_at_, saved_at_, seen_at_ = -1, shown_at_ = -1;  // steps
+  Counts before_;  // of a run that goes on with another text, what it did with the first
+  double step_seconds_ = 0, look_seconds_ = 0;
+};
+
+}  // namespace k3spec::examples
