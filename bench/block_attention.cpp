@@ -59,7 +59,8 @@ template <class Op, index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct Layer {
   static constexpr index_t c = span.context_rows(), n = span.noise_rows(), width = Heads * (Nope + V);
   static constexpr index_t qk = Heads * (Nope + Rope);
-  std::vector<float> q = numbers(n * qk), o = numbers(n * Heads * V), lse = numbers(n * Heads), d_o = o, d_q = q;
+  std::vector<float> q = numbers(n * qk), o = numbers(n * Heads * V), d_o = o, d_q = q;
+  std::vector<LogSumExp<float>> lse = std::vector<LogSumExp<float>>(static_cast<std::size_t>(n * Heads));
   std::vector<float> kv = numbers((c + n) * width), k_rope = numbers((c + n) * Rope), d_kv = kv, d_k_rope = k_rope;
   Arena scratch = Arena(Op::template scratch_bytes<float>(c, n));
 
@@ -77,9 +78,9 @@ struct Layer {
     using X = const float;
     const auto context = keys<X>(kv, k_rope, 0, c), noise = keys<X>(kv, k_rope, c, n);
     Op::template forward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
-                                matrix<float>(o, 0, n, Heads * V), matrix<float>(lse, 0, n, Heads));
+                                matrix<float>(o, 0, n, Heads * V), Matrix<LogSumExp<float>>(lse.data(), n, Heads));
     Op::template backward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
-                                 matrix<X>(o, 0, n, Heads * V), matrix<X>(lse, 0, n, Heads),
+                                 matrix<X>(o, 0, n, Heads * V), Matrix<const LogSumExp<float>>(lse.data(), n, Heads),
                                  matrix<X>(d_o, 0, n, Heads * V), matrix<float>(d_q, 0, n, qk),
                                  keys<float>(d_kv, d_k_rope, 0, c), keys<float>(d_kv, d_k_rope, c, n), scratch);
   }

@@ -36,7 +36,8 @@ struct Layer {
   using Op = TttAttention<Heads, Nope, Rope, V>;
   static constexpr index_t qk = Heads * (Nope + Rope), width = Heads * (Nope + V);
   std::vector<float> q = numbers(length * qk), d_q = q, o = numbers(length * Heads * V), d_o = o;
-  std::vector<float> lse = numbers(length * Heads), kv = numbers(length * width), k_rope = numbers(length * Rope);
+  std::vector<LogSumExp<float>> lse = std::vector<LogSumExp<float>>(static_cast<std::size_t>(length * Heads));
+  std::vector<float> kv = numbers(length * width), k_rope = numbers(length * Rope);
   std::vector<float> d_kv = numbers(static_cast<index_t>(unrolled) * length * width);
   std::vector<float> d_k_rope = numbers(static_cast<index_t>(unrolled) * length * Rope);
   Arena scratch = Arena(plan_bytes([](ArenaPlan& a) { Op::template Scratch<float>::allocate(a, length, unrolled); }));
@@ -56,10 +57,10 @@ struct Layer {
       d_keys.push_back({matrix<float>(d_kv, width, k), matrix<float>(d_k_rope, Rope, k)});
     }
     Op::template forward<float>(Cpu{1}, span, matrix<X>(q, qk), keys, visible, matrix<float>(o, Heads * V),
-                                matrix<float>(lse, Heads));
+                                Matrix<LogSumExp<float>>(lse.data(), length, Heads));
     Op::template backward<float>(Cpu{1}, span, matrix<X>(q, qk), keys, visible, matrix<X>(o, Heads * V),
-                                 matrix<X>(lse, Heads), matrix<X>(d_o, Heads * V), matrix<float>(d_q, qk), d_keys,
-                                 scratch);
+                                 Matrix<const LogSumExp<float>>(lse.data(), length, Heads), matrix<X>(d_o, Heads * V),
+                                 matrix<float>(d_q, qk), d_keys, scratch);
   }
 };
 

@@ -95,6 +95,7 @@
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/lk_loss.hpp>
+#include <k3spec/losses/log_softmax.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
 // drafts: the models that draft, their vocabulary and files

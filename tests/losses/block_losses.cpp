@@ -23,8 +23,8 @@ struct Row {
   void run(index_t label) {
     const Vector<T> top(&largest, 1);
     evaluate_rows(Cpu{}, row_max_formula(), top, matrix(x));
-    evaluate_rows(Cpu{}, log_sum_exp_formula(), Vector<T>(&ce, 1), matrix(x), top);
-    subtract_label(matrix(x), Vector<const index_t>(&label, 1), Vector<T>(&ce, 1));
+    evaluate_rows(Cpu{}, log_mass_formula(), Vector<T>(&ce, 1), matrix(x), top);
+    subtract_label(matrix(x), Vector<const T>(top), Vector<const index_t>(&label, 1), Vector<T>(&ce, 1));
     if (!p.empty()) evaluate_rows(Cpu{}, distance_formula(), Vector<T>(&distance, 1), matrix(x), matrix(p), top);
   }
   /// Of 0.1 CE + 0.9 |p - q|₁, each with weight d.

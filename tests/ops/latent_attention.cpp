@@ -8,6 +8,7 @@
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 
+#include "tests/ops/offsets.hpp"
 #include "tests/support/same_bits.hpp"
 
 using namespace k3spec;
@@ -26,6 +27,7 @@ std::vector<S> random(index_t n, std::uint64_t stream) {
 template <class S>
 struct Problem {
   index_t tokens;
+  double scale = 0.3;
   std::vector<S> q = random<S>(tokens * heads * width, 1), kv = random<S>(positions * width, 2);
 
   /// o [n · heads, latent] of tokens [first, first + n)
@@ -43,7 +45,7 @@ struct Problem {
                                           Vector<S>(total.data(), n * heads),
                                           seen,
                                           heads,
-                                          0.3}
+                                          scale}
         .run();
     return o;
   }
@@ -60,7 +62,7 @@ struct Problem {
         double s = 0;
         for (index_t i = 0; i < width; ++i)
           s += double(q[std::size_t(r * width + i)]) * double(kv[std::size_t(j * width + i)]);
-        const double weight = std::exp(0.3 * s);
+        const double weight = std::exp(scale * s);
         total += weight;
         for (index_t i = 0; i < latent; ++i) wanted[std::size_t(i)] += weight * double(kv[std::size_t(j * width + i)]);
       }
@@ -117,4 +119,16 @@ TEST_CASE("latent attention: what is not seen in a tile may be anything finite")
   const auto after = p.run(0, 4, sees);
   CHECK(std::equal(before.begin(), before.begin() + 3 * heads * latent, after.begin()));
   CHECK(!std::equal(before.begin() + 3 * heads * latent, before.end(), after.begin() + 3 * heads * latent));
+}
+
+TEST_CASE_TEMPLATE("latent attention: an offset of all scores changes no bit", S, double, float) {
+  // In the last column, one of k_rope's.
+  const auto run = [](double q, double k) {
+    Problem<S> p{5, 0.25};
+    test::round_to_eighths(p.q), test::round_to_eighths(p.kv);
+    test::set_column(p.q, width, width - 1, q), test::set_column(p.kv, width, width - 1, k);
+    return p.run(0, 5, [](index_t t) { return Interval{3 * t, 150 + t}; });
+  };
+  const auto wanted = run(0, 0);
+  for (const test::Offset& offset : test::offsets) CHECK(test::same_bits(run(offset.q, offset.k), wanted));
 }

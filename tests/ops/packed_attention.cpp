@@ -84,7 +84,10 @@ TEST_CASE_TEMPLATE("what other documents hold changes no bit, not even NaN", T, 
   for (const index_t n : documents) {
     auto c = packed<T>();
     for_rows(c, 0, length, [](const char*, bool operand, auto part) {
-      if (operand) std::fill(part.begin(), part.end(), typename decltype(part)::value_type(NAN));
+      using X = typename decltype(part)::value_type;
+      if constexpr (std::is_convertible_v<X, double>) {
+        if (operand) std::fill(part.begin(), part.end(), X(NAN));
+      }
     });
     copy_operands(clean, row, c, row, n);
     run(c);
@@ -99,7 +102,7 @@ TEST_CASE("documents in tiles are what whole rows of scores give, forward and ba
   c.mask[3] = c.mask[20] = c.mask[130] = 0;
   const Naive naive(c);
   run(c);
-  near("o", c.o, naive.o), near("lse", c.lse, naive.lse), near("d_q", c.d_q, naive.d_q);
+  near("o", c.o, naive.o), near("lse", added_up(c.lse), naive.lse), near("d_q", c.d_q, naive.d_q);
   for (std::size_t s = 0; s < steps; ++s)
     near("d_kv", c.d_kv[s], naive.d_kv[s]), near("d_k_rope", c.d_k_rope[s], naive.d_k_rope[s]);
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include <tests/support/log_sums.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
@@ -33,13 +34,15 @@ struct Case {
   std::vector<std::uint8_t> mask;
   std::vector<index_t> starts;  // of documents; empty: each sequence is one
   std::vector<T> q, o;
-  std::vector<S> lse, d_o, d_q;
+  std::vector<LogSumExp<S>> lse;
+  std::vector<S> d_o, d_q;
   std::vector<std::vector<T>> kv, k_rope;
   std::vector<std::vector<S>> d_kv, d_k_rope;
 
   Case(index_t b, index_t n, std::size_t steps, std::vector<std::uint8_t> m) : sequences(b), length(n), mask(m) {
     random(q, Heads * (Nope + Rope), 1), random(d_o, Heads * V, 2);
-    o.assign(d_o.size(), T(NAN)), d_q.assign(q.size(), S(NAN)), lse.assign(static_cast<std::size_t>(rows * Heads), NAN);
+    o.assign(d_o.size(), T(NAN)), d_q.assign(q.size(), S(NAN));
+    lse.assign(static_cast<std::size_t>(rows * Heads), LogSumExp<S>{NAN, NAN});
     kv.resize(steps), k_rope.resize(steps), d_kv.resize(steps), d_k_rope.resize(steps);
     for (std::size_t s = 0; s < steps; ++s) {
       random(kv[s], Heads * (Nope + V), 10 + s), random(k_rope[s], Rope, 20 + s);
@@ -79,7 +82,8 @@ struct Case {
   }
   void forward() {
     const auto all = keys();
-    Op::template forward<T>(Cpu{1}, span(), matrix<const T>(q), all, visible(), matrix<T>(o), matrix<S>(lse));
+    Op::template forward<T>(Cpu{1}, span(), matrix<const T>(q), all, visible(), matrix<T>(o),
+                            matrix<LogSumExp<S>>(lse));
   }
   void backward() {
     const auto all = keys();
@@ -88,7 +92,7 @@ struct Case {
     Arena scratch(
         plan_bytes([&](ArenaPlan& a) { Op::template Scratch<S>::allocate(a, rows, static_cast<index_t>(kv.size())); }));
     Op::template backward<T>(Cpu{1}, span(), matrix<const T>(q), all, visible(), matrix<const T>(o),
-                             matrix<const S>(lse), matrix<const S>(d_o), matrix<S>(d_q), d_all, scratch);
+                             matrix<const LogSumExp<S>>(lse), matrix<const S>(d_o), matrix<S>(d_q), d_all, scratch);
   }
 };
 

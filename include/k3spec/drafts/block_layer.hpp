@@ -46,7 +46,7 @@ struct BlockLayer {
   struct Saved {
     Rows<T, hidden> input;  // RMS(x)
     typename Attention::template Saved<T> attention;
-    Rows<accumulate_t<T>, Attention::heads> lse;
+    Rows<LogSumExp<accumulate_t<T>>, Attention::heads> lse;
     Rows<T, hidden> middle;  // x + attention
     Rows<T, hidden> normed;  // RMS(middle)
     typename Mlp::template Saved<T> mlp;

@@ -24,7 +24,7 @@ struct Eagle3Step {
   Rows<T, hidden> embeds;     // embed(ids)
   Rows<T, 2 * hidden> fused;  // [RMS(embeds) ‖ RMS(hidden in)]
   typename Attention::template Saved<T> attention;
-  Rows<accumulate_t<T>, Attention::heads> lse;
+  Rows<LogSumExp<accumulate_t<T>>, Attention::heads> lse;
   Rows<T, hidden> middle;  // hidden in + attention
   Rows<T, hidden> normed;  // RMS(middle)
   typename Mlp::template Saved<T> mlp;

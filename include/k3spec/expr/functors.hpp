@@ -40,9 +40,13 @@ struct Sigmoid {
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return y * (P(1) - y); }
 };
 
-/// log(1 + e^x), written so that neither end overflows.
+/// log(1 + e^x), written so that neither end overflows, nor is the lower one lost beside 1: with u = 1 + e rounded,
+/// log(1 + e) = log u + (e - (u - 1)) / u, to first order in what u lost.
 struct Softplus {
-  template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return max(x, P(0)) + log(P(1) + exp(-abs(x))); }
+  template <class P> K3SPEC_HOST_DEVICE static P value(P x) {
+    const P e = exp(-abs(x)), u = P(1) + e;
+    return max(x, P(0)) + (log(u) + (e - (u - P(1))) / u);
+  }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return Sigmoid::value(x); }
 };
 

@@ -4,13 +4,14 @@
 /// attention ops share. With s = scale · q·k, the scale 1 / sqrt(nope + rope) unless another is asked for, and p =
 /// softmax(s) over the keys that a query sees,
 ///
-///   forward    o = Σ p v, lse = log Σ exp(s); weights are relative to the largest score so far, and what was summed
-///              before is rescaled when that grows
-///   backward   p = exp(s - lse); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS K, dK += dSᵀ Q
+///   forward    o = Σ p v, lse = log Σ exp(s) as its two terms max s and log Σ exp(s - max s); weights are relative to
+///              the largest score so far, and what was summed before is rescaled when that grows
+///   backward   p = exp((s - max s) - log Σ exp(s - max s)); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS
+///              K, dK += dSᵀ Q
 ///
 /// A query's row of every sum is its own chain over the keys in the order in which they are added. Keys that it does
 /// not see add 0 times their value.
-/// defines: AttentionKeys, SqrtScale, AttentionTile
+/// defines: AttentionKeys, LogSumExp, SqrtScale, AttentionTile
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,17 @@ template <class T>
 struct AttentionKeys {
   Matrix<T> kv;      ///< [rows, heads·(nope+v)], heads of [k_nope ‖ v]
   Matrix<T> k_rope;  ///< [rows, rope], shared by all heads
+};
+
+/// log Σ exp(s) of a query's scores as top + log_mass, not added up: the sum would round off of log_mass what does not
+/// fit beside a large top, and every weight of the backward pass would be off by that.
+template <class S>
+struct LogSumExp {
+  S top;       ///< the largest score
+  S log_mass;  ///< log Σ exp(s - top)
+
+  /// That of a query that saw nothing: every weight of it is 0.
+  static constexpr LogSumExp nothing() { return {std::numeric_limits<S>::infinity(), S(0)}; }
 };
 
 /// What scores are multiplied by: 1 / sqrt(the width of a query).
@@ -138,16 +150,15 @@ struct AttentionTile {
       axpy(weight, v, sums.data() + i * V, V);
     }
 
-    /// o [n, V] and lse [n, 1]. A query that saw nothing gets lse = +inf, so that every weight exp(score - lse) of it
-    /// is 0.
-    void finish(const Matrix<T>& o, const Matrix<S>& lse) const {
+    /// o [n, V] and lse [n, 1].
+    void finish(const Matrix<T>& o, const Matrix<LogSumExp<S>>& lse) const {
       for (index_t i = 0; i < q.extent(0); ++i) {
         const auto n = static_cast<std::size_t>(i);
         const S mass = total[n];
         const S* from = sums.data() + i * V;
         T* to = o.row(i);
         for (index_t j = 0; j < V; ++j) to[j] = static_cast<T>(seen[n] ? from[j] / mass : S(0));
-        *lse.row(i) = seen[n] ? top[n] + std::log(mass) : std::numeric_limits<S>::infinity();
+        *lse.row(i) = seen[n] ? LogSumExp<S>{top[n], std::log(mass)} : LogSumExp<S>::nothing();
       }
     }
 
@@ -193,14 +204,15 @@ struct AttentionTile {
   struct Backward {
     using S = accumulate_t<T>;
     Matrix<const T> q;
-    Matrix<const S> lse, d_o;
+    Matrix<const LogSumExp<S>> lse;
+    Matrix<const S> d_o;
     Matrix<S> d_q;
     std::array<S, query_tile> centre{};  // Σ d_o · o of each query
     alignas(64) std::array<S, query_tile * key_tile> weights{}, d_scores{};
 
-    Backward(const Matrix<const T>& queries, const Matrix<const T>& o, const Matrix<const S>& log_masses,
+    Backward(const Matrix<const T>& queries, const Matrix<const T>& o, const Matrix<const LogSumExp<S>>& log_sums,
              const Matrix<const S>& d_out, const Matrix<S>& d_queries)
-        : q(queries), lse(log_masses), d_o(d_out), d_q(d_queries) {
+        : q(queries), lse(log_sums), d_o(d_out), d_q(d_queries) {
       for (index_t i = 0; i < q.extent(0); ++i) centre[static_cast<std::size_t>(i)] = dot(d_o.row(i), o.row(i), V);
     }
 
@@ -226,10 +238,10 @@ struct AttentionTile {
 
    private:
     template <class Sees>
-    static void weigh(S* p, index_t m, S log_mass, const Sees& sees) {
+    static void weigh(S* p, index_t m, const LogSumExp<S>& sum, const Sees& sees) {
       const S factor = scale<S>();
       for (index_t j = 0; j < m; ++j) {
-        p[j] = sees(j) ? p[j] * factor - log_mass : -std::numeric_limits<S>::infinity();
+        p[j] = sees(j) ? (p[j] * factor - sum.top) - sum.log_mass : -std::numeric_limits<S>::infinity();
       }
       fill_packet(p, m);
       for (index_t j = 0; j < m; j += Packet<S>::width) exp(Packet<S>::load(p + j)).store(p + j);

@@ -7,7 +7,7 @@
 ///   q   [noise rows, heads·(nope+rope)]             heads of [nope ‖ rope]
 ///   kv  [context or noise rows, heads·(nope+v)]     heads of [k_nope ‖ v]
 ///   k_rope [context or noise rows, rope]            shared by all heads
-///   o   [noise rows, heads·v],  lse [noise rows, heads]  log of the softmax denominator
+///   o   [noise rows, heads·v],  lse [noise rows, heads]  log of the softmax denominator (LogSumExp)
 ///
 /// Blocks are taken together as far as they fill a tile of queries. A tile of keys, which begins at a multiple of
 /// key_tile, is scored once for neighbouring blocks that reach all of it; a block that reaches some of it is scored
@@ -32,7 +32,7 @@ struct BlockAttention {
   template <class T, class Visible>
   static void forward(const Cpu& cpu, const BlockSpan& span, Matrix<const T> q, const AttentionKeys<const T>& context,
                       const AttentionKeys<const T>& noise, const Visible& visible, Matrix<T> o,
-                      Matrix<accumulate_t<T>> lse) {
+                      Matrix<LogSumExp<accumulate_t<T>>> lse) {
     visible.check(span);
     const index_t tiles = tiles_of(span);
     parallel_for(threads_for(cpu, span), span.sequences * Heads * tiles, [&](index_t i) {
@@ -69,7 +69,7 @@ struct BlockAttention {
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const BlockSpan& span, Matrix<const T> q, const AttentionKeys<const T>& context,
                        const AttentionKeys<const T>& noise, const Visible& visible, Matrix<const T> o,
-                       Matrix<const accumulate_t<T>> lse, Matrix<const accumulate_t<T>> d_o,
+                       Matrix<const LogSumExp<accumulate_t<T>>> lse, Matrix<const accumulate_t<T>> d_o,
                        Matrix<accumulate_t<T>> d_q, const AttentionKeys<accumulate_t<T>>& d_context,
                        const AttentionKeys<accumulate_t<T>>& d_noise, Arena& scratch) {
     using S = accumulate_t<T>;

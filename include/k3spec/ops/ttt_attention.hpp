@@ -7,7 +7,7 @@
 ///   q   [sequences·queries, heads·(nope+rope)]     heads of [nope ‖ rope]
 ///   kv  [sequences·keys, heads·(nope+v)]           heads of [k_nope ‖ v]; later steps: [sequences·queries, …]
 ///   k_rope [sequences·keys, rope]                  shared by all heads
-///   o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator
+///   o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator (LogSumExp)
 ///
 /// The score matrix exists one tile at a time. Queries that see the same first key, those of one document, are taken
 /// together; tiles of keys begin at multiples of key_tile from there, and keys are added in ascending order. So a
@@ -46,7 +46,7 @@ struct TttAttention {
   template <class T, class Visible>
   static void forward(const Cpu& cpu, const AttentionSpan& span, Matrix<const T> q,
                       std::span<const TttKeys<const T>> steps, const Visible& visible, Matrix<T> o,
-                      Matrix<accumulate_t<T>> lse) {
+                      Matrix<LogSumExp<accumulate_t<T>>> lse) {
     for_tiles(cpu, span, [&](const Place& at) { forward_tile(span, q, steps, visible, o, lse, at); });
   }
 
@@ -71,7 +71,7 @@ struct TttAttention {
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const AttentionSpan& span, Matrix<const T> q,
                        std::span<const TttKeys<const T>> steps, const Visible& visible, Matrix<const T> o,
-                       Matrix<const accumulate_t<T>> lse, Matrix<const accumulate_t<T>> d_o,
+                       Matrix<const LogSumExp<accumulate_t<T>>> lse, Matrix<const accumulate_t<T>> d_o,
                        Matrix<accumulate_t<T>> d_q, std::span<const TttKeys<accumulate_t<T>>> d_steps, Arena& scratch) {
     using S = accumulate_t<T>;
     if (span.queries != span.keys || span.first != 0) {
@@ -112,7 +112,7 @@ struct TttAttention {
 
   template <class T, class Visible>
   static void forward_tile(const AttentionSpan& span, const Matrix<const T>& q, std::span<const TttKeys<const T>> steps,
-                           const Visible& visible, const Matrix<T>& o, const Matrix<accumulate_t<T>>& lse,
+                           const Visible& visible, const Matrix<T>& o, const Matrix<LogSumExp<accumulate_t<T>>>& lse,
                            const Place& at) {
     const index_t row = at.sequence * span.queries + at.query, position = span.first + at.query;
     typename Tile::template Forward<T> f(Tile::block(q, row, at.count, at.head * qk, qk));
@@ -160,7 +160,8 @@ struct TttAttention {
     std::span<const TttKeys<const T>> steps;
     const Visible& visible;
     const Matrix<const T>& o;
-    const Matrix<const S>&lse, d_o;
+    const Matrix<const LogSumExp<S>>& lse;
+    const Matrix<const S>& d_o;
     const Matrix<S>& d_q;
     std::span<const TttKeys<S>> d_steps;
     const Scratch<S>& scratch;
@@ -191,7 +192,8 @@ struct TttAttention {
 
     void diagonal(std::size_t s, index_t r, S centre) {
       const index_t rows = span.sequences * span.queries;
-      const S weight = std::exp(diagonal_score(q, steps[s], r, head) - lse(r, head));
+      const LogSumExp<S>& sum = lse(r, head);
+      const S weight = std::exp((diagonal_score(q, steps[s], r, head) - sum.top) - sum.log_mass);
       const S* d_out = d_o.row(r) + head * V;
       const T* key = steps[s].kv.row(r) + head * kv;
       const S d = weight * (Tile::dot(d_out, key + Nope, V) - centre) * Tile::template scale<S>();

@@ -163,8 +163,8 @@ class DFlashObjective {
     gemm(cpu, x.matrix(), Op::plain, target.lm_head, Op::transposed, logits.matrix());
     argmax(cpu, logits, top);
     for (index_t i = 0; i < n; ++i) labels(i) = b_.targets.labels(rows(i)), largest(i) = logits(i, top(i));
-    evaluate_rows(cpu, log_sum_exp_formula(), losses, logits, largest);
-    subtract_label(logits, labels, losses);
+    evaluate_rows(cpu, log_mass_formula(), losses, logits, largest);
+    subtract_label(logits, Vector<const S>(largest), labels, losses);
     for (index_t i = 0; i < n; ++i) {
       sums.loss.numerator += b_.targets.weights(rows(i)) * static_cast<double>(losses(i));
       b_.right(rows(i)) = top(i) == labels(i) ? 1 : 0;
@@ -174,7 +174,7 @@ class DFlashObjective {
     const auto d_logits = all.d_logits.rows(0, n);
     const auto d_x = all.d_x.rows(0, n);
     for (index_t i = 0; i < n; ++i) d_losses(i) = static_cast<S>(block_loss_mean(b_.targets.weights(rows(i)), *total));
-    differentiate_rows(cpu, log_sum_exp_formula(), d_losses, gradients(overwrite(d_logits), none), arena_, logits,
+    differentiate_rows(cpu, log_mass_formula(), d_losses, gradients(overwrite(d_logits), none), arena_, logits,
                        largest);
     subtract_label_backward(labels, 1.0, Vector<const S>(d_losses), d_logits);
     gemm(cpu, d_logits.matrix(), Op::plain, target.lm_head, Op::plain, d_x.matrix());

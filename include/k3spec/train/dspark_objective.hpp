@@ -207,8 +207,8 @@ class DSparkObjective {
       Markov::add_logits(cpu, w.markov_head, c.latent, c.logits);
     }
     evaluate_rows(cpu, row_max_formula(), c.largest, c.logits);
-    evaluate_rows(cpu, log_sum_exp_formula(), c.cross_entropy, c.logits, c.largest);
-    subtract_label(c.logits, c.labels, c.cross_entropy);
+    evaluate_rows(cpu, log_mass_formula(), c.cross_entropy, c.logits, c.largest);
+    subtract_label(c.logits, Vector<const S>(c.largest), c.labels, c.cross_entropy);
     evaluate_rows(cpu, distance_formula(), c.distance, c.logits, c.p, c.largest);
     for (index_t i = 0; i < rows.extent(0); ++i) {
       b_.cross_entropy(rows(i)) = c.cross_entropy(i), b_.distance(rows(i)) = c.distance(i);
