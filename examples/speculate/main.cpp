@@ -72,7 +72,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--temperature", o.decode.temperature, "0: greedy; else tokens are drawn")->capture_default_str();
   app.add_option("--seed", o.decode.seed, "of what is drawn")->capture_default_str();
   app.add_option("--min-confidence", o.decode.min_confidence,
-                 "DSpark ends a block before a token whose chance to be accepted it takes to be lower")
+                 "DSpark ends a block before a token whose chance to be accepted, with all before it, it takes to be "
+                 "lower: the product of its confidences")
       ->capture_default_str();
   app.add_option("--repeat", o.repeat, "runs over all prompts; times are the median")->capture_default_str();
   examples::add_device_options(app, o.device);

@@ -214,7 +214,7 @@ TEST_CASE("confidence is that of the training form: sigmoid of w [h | W1 prev] +
   auto w = setting.parameters.mutable_weights();
   std::fill_n(w.confidence_head.proj.weight.data(), w.confidence_head.proj.weight.size(), 0.0F);
   w.confidence_head.proj.bias(0) = 1;
-  for (const auto& [least, wanted] : {std::pair{0.731, 6}, std::pair{0.7311, 0}}) {
+  for (const auto& [least, wanted] : {std::pair{0.731, 1}, std::pair{0.7311, 0}}) {
     auto session = setting.session(6, least);
     setting.append(session, 0, 4);
     CHECK(session.draft(Cpu{}, 6, {}).size() == wanted);
@@ -238,6 +238,43 @@ TEST_CASE("confidence is that of the training form: sigmoid of w [h | W1 prev] +
   CHECK(draft().size() == (drafted[0] == anchor ? 0 : 1));
   std::fill_n(w.markov_head.markov_w1.row(anchor), 6, -1.0F);
   CHECK(draft().empty());
+}
+
+TEST_CASE("a block ends where the product of its confidences, each given the ones before, falls too low") {
+  using Draft = DSparkDraft<DSparkOf<Small>>;
+  Setting<Draft, float> setting;
+  auto w = setting.parameters.mutable_weights();
+  std::fill_n(w.confidence_head.proj.weight.data(), w.confidence_head.proj.weight.size(), 0.0F);
+  const auto length = [&](double confidence, double least) {
+    w.confidence_head.proj.bias(0) = static_cast<float>(std::log(confidence / (1 - confidence)));
+    auto session = setting.session(6, least);
+    setting.append(session, 0, 4);
+    // A second block begins anew.
+    const auto first = session.draft(Cpu{}, 6, {}).size(), second = session.draft(Cpu{}, 6, {}).size();
+    CHECK(first == second);
+    return first;
+  };
+  CHECK(length(0.9, 0.8) == 2);  // 0.9, 0.81, 0.729
+  CHECK(length(0.9, 0.82) == 1);
+  CHECK(length(0.9, 0.728) == 3);
+  CHECK(length(0.9, 0.91) == 0);
+  CHECK(length(0.9, 0.53) == 6);  // 0.531
+  CHECK(length(0.9, 0.54) == 5);
+  CHECK(length(0.99, 0.95) == 5);  // 0.951, 0.941
+  CHECK(length(0.5, 0.2) == 2);
+  // Different ones: σ(6) behind tokens whose row of W1 is 1, σ(0) behind that whose row is 0.
+  w.confidence_head.proj.bias(0) = 0;
+  std::fill_n(w.confidence_head.proj.weight.data() + Small::hidden_size, 6, 1.0F);
+  std::fill_n(w.markov_head.markov_w2.weight.data(), w.markov_head.markov_w2.weight.size(), 0.0F);
+  std::fill_n(w.markov_head.markov_w1.data(), w.markov_head.markov_w1.size(), 1.0F);
+  std::fill_n(w.markov_head.markov_w1.row(Setting<Draft, float>::id(4)), 6, 0.0F);
+  const auto behind_doubt = [&](double least) {
+    auto session = setting.session(6, least);
+    setting.append(session, 0, 4);
+    return session.draft(Cpu{}, 6, {}).size();
+  };
+  CHECK(behind_doubt(0.51) == 0);
+  CHECK(behind_doubt(0.499) == 1);  // 0.5, 0.49876, of which the second alone would be 0.9975
 }
 
 TEST_CASE("a block session refuses what was not planned for") {

@@ -50,7 +50,7 @@ class BlockHeads<Draft, T> {
 
   /// Logits [1, V] of the token k + 1 after the anchor, given the one before it. \returns whether to draft it
   bool finish(const Cpu&, const Weights&, const Rows<const T, Draft::hidden>&, index_t, Vector<const index_t>, double,
-              const Matrix<accumulate_t<T>>&, const Block&) const {
+              double&, const Matrix<accumulate_t<T>>&, const Block&) const {
     return true;
   }
 
@@ -107,15 +107,17 @@ class BlockHeads<Draft, T> {
   }
 
   /// Corrects logits [1, V] of the token k + 1 after the anchor by `previous` [1], the one before it.
-  /// \returns whether to draft it: is the chance that it is accepted at least min_confidence?
+  /// \param reach  the chance that all tokens before it stay, 1 for the first; becomes that of it with them
+  /// \returns whether to draft it: is that chance at least min_confidence?
   bool finish(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t k,
-              Vector<const index_t> previous, double min_confidence, const Matrix<S>& logits,
+              Vector<const index_t> previous, double min_confidence, double& reach, const Matrix<S>& logits,
               const Block& block) const {
     const index_t n = hidden_states.extent(0);
     if constexpr (has_markov) Markov::template step<T>(cpu, w.markov_head, previous, n, k, block.markov);
     if constexpr (has_confidence) {
-      if (min_confidence > 0 && acceptance(cpu, w, hidden_states.rows(k, 1), n, k, block) < min_confidence)
-        return false;
+      // The head learns the chance that a token stays given that those before it do.
+      if (min_confidence > 0) reach *= acceptance(cpu, w, hidden_states.rows(k, 1), n, k, block);
+      if (reach < min_confidence) return false;
     }
     if constexpr (has_markov) Markov::add_logits(cpu, w.markov_head, block.markov.step(n, k).latent, logits);
     return true;

@@ -92,8 +92,8 @@ class BlockSession {
     anchor_ = ids.back();
   }
 
-  /// A block of at most `count` tokens, 0 to the planned chain, behind the anchor: fewer where the draft's confidence
-  /// falls below min_confidence.
+  /// A block of at most `count` tokens, 0 to the planned chain, behind the anchor: fewer where the product of the
+  /// draft's confidences falls below min_confidence.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
   Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
     require_draft(count, sampling, length_, size_);
@@ -104,7 +104,8 @@ class BlockSession {
       run_layers(cpu, block);
       const Rows<const T, Draft::hidden> out = block.backbone.out.rows(Heads::first_slot, count);
       heads_.begin(cpu, weights_, out, logits_.rows(0, count).matrix(), block.heads);
-      while (drafted < count && draft_slot(cpu, drafted, out, sampling, block)) ++drafted;
+      double reach = 1;
+      while (drafted < count && draft_slot(cpu, drafted, out, sampling, block, reach)) ++drafted;
     }
     const std::span<const index_t> tokens{tokens_.data() + 1, static_cast<std::size_t>(drafted)};
     if (sampling.is_greedy()) return {tokens};
@@ -175,10 +176,10 @@ class BlockSession {
 
   /// \returns whether token k was drafted
   bool draft_slot(const Cpu& cpu, index_t k, const Rows<const T, Draft::hidden>& out, const Sampling& sampling,
-                  const Block& block) {
+                  const Block& block, double& reach) {
     const auto logits = logits_.rows(k, 1).matrix();
     tokens_(0) = anchor_;
-    if (!heads_.finish(cpu, weights_, out, k, tokens_.rows(k, 1), size_.min_confidence, logits, block.heads)) {
+    if (!heads_.finish(cpu, weights_, out, k, tokens_.rows(k, 1), size_.min_confidence, reach, logits, block.heads)) {
       return false;
     }
     tokens_(k + 1) = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k);
