@@ -75,6 +75,8 @@ void add_options(CLI::App& app, Options& o) {
                  "DSpark ends a block before a token whose chance to be accepted, with all before it, it takes to be "
                  "lower: the product of its confidences")
       ->capture_default_str();
+  examples::add_named(app, "--verification", o.decode.verification,
+                      "how drafted tokens are accepted at a temperature: one by one, or all of a block together");
   app.add_option("--repeat", o.repeat, "runs over all prompts; times are the median")->capture_default_str();
   examples::add_device_options(app, o.device);
   app.add_flag("--show", o.show, "print the generated text");

@@ -64,12 +64,14 @@ struct DraftOf<LoadedDraft<Draft, T>> {
 };
 
 template <class Draft>
-double small_p_of(std::uint64_t seed, double min_confidence, double least_accepted) {
+double small_p_of(std::uint64_t seed, double min_confidence, double least_accepted,
+                  Verification rule = Verification::block) {
   Parameters<Draft, float> random;
   random.initialize(seed, 0.3);
   DecodeOptions o = decode_options(2, 4);
   o.temperature = 1;
   o.min_confidence = min_confidence;
+  o.verification = rule;
   SpeculativeDecoder<Small, BlockSession<Draft, float>> decoder(small_target(), small_layers, {}, {random.weights()}, 8,
                                                                 o);
   return small_p(decoder, least_accepted);
@@ -189,7 +191,8 @@ TEST_CASE("block drafts at temperature 1: 20,000 texts have the target's distrib
   check("gated", small_p_of<DSparkDraft<DSparkOf<Small, MarkovHeadType::gated>>>(2, 0, 0.05));
   check("rnn", small_p_of<DSparkDraft<DSparkOf<Small, MarkovHeadType::rnn>>>(2, 0, 0.05));
   // Blocks that end early, where the draft is in doubt.
-  check("min_confidence 0.5", small_p_of<DSparkDraft<DSparkOf<Small>>>(2, 0.5, 0.05));
+  check("min_confidence 0.3", small_p_of<DSparkDraft<DSparkOf<Small>>>(2, 0.3, 0.05));
+  check("by token", small_p_of<DSparkDraft<DSparkOf<Small>>>(2, 0.3, 0.05, Verification::token));
 }
 
 TEST_CASE("block drafts on k3-tiny at temperature 1: 20,000 drafted tokens have the target's distribution") {

@@ -135,7 +135,7 @@ double tiny_p(Session& session, std::vector<Tap> taps, double least_accepted) {
       const auto proposal = session.draft(Cpu{}, 1, sampling);
       const index_t drafted = proposal.tokens[0];
       const Verdict v = verify_sampled(
-          proposal, [&](index_t) { return p; }, sampling, n + 1);
+          Verification::token, proposal, [&](index_t) { return p; }, sampling, n + 1);
       ++counts[static_cast<std::size_t>(v.accepted == 1 ? drafted : v.next)];
       accepted += static_cast<double>(v.accepted);
     }

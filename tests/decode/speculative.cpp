@@ -163,10 +163,13 @@ TEST_CASE("EAGLE-3 at temperature 1: 20,000 texts have the target's distribution
   random.initialize(2, 0.3);
   DecodeOptions o = decode_options(2, 4);
   o.temperature = 1;
-  SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
-      small_target(), std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
-  const double p = small_p(decoder);
-  CHECK_MESSAGE(p > 0.01, "p = ", p);
+  for (const Verification rule : {Verification::token, Verification::block}) {
+    o.verification = rule;
+    SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+        small_target(), std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
+    const double p = small_p(decoder);
+    CHECK_MESSAGE(p > 0.01, names_of<Verification>[static_cast<std::size_t>(rule)], ": p = ", p);
+  }
 }
 
 TEST_CASE("plain decoding at temperature 1: 20,000 texts have the target's distribution") {

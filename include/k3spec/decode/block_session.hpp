@@ -182,7 +182,7 @@ class BlockSession {
     if (!heads_.finish(cpu, weights_, out, k, tokens_.rows(k, 1), size_.min_confidence, reach, logits, block.heads)) {
       return false;
     }
-    tokens_(k + 1) = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k);
+    tokens_(k + 1) = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k, length_ + 1);
     return true;
   }
 

@@ -9,7 +9,7 @@
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
-#include <k3spec/decode/sampling.hpp>
+#include <k3spec/decode/verify.hpp>
 
 namespace k3spec {
 
@@ -42,6 +42,8 @@ struct DecodeOptions {
   /// A draft with a confidence head ends a block before the first token whose chance to be accepted, that of all
   /// before it included, it takes to be lower: confidences 0.9 0.9 0.9 end a block at 0.8 after two; 0: never.
   double min_confidence = 0;
+  /// The rule by which drafted tokens stay at a temperature; see decode/verify.hpp.
+  Verification verification = Verification::block;
 
   Sampling sampling() const { return {temperature, seed}; }
 

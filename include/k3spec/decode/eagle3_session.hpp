@@ -128,7 +128,7 @@ class Eagle3Session {
   index_t choose(const Cpu& cpu, const Step& s, const Sampling& sampling, index_t k) {
     Draft::head_input(cpu, weights_, s.out, head_in_);
     Draft::compute_logits(cpu, weights_, head_in_, logits_);
-    const index_t token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k);
+    const index_t token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k, length_ + 1);
     if (!sampling.is_greedy()) spread(k);
     return to_target_[static_cast<std::size_t>(token)];
   }

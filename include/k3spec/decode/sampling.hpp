@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// Tokens drawn at a temperature. A random number belongs to a position of the text and to what is decided with it, so
-/// no result depends on threads, on how a text is cut into calls, or on the time.
+/// no result depends on threads, on how a text is cut into calls, or on the time. What a draft proposes and whether
+/// that stays may be decided again at a position, in the next round: those numbers belong to their round, too, or else
+/// what the first one rejected would weigh on the second.
 /// defines: Decision, Sampling, Distribution, pick
 
 #include <cstdint>
@@ -67,8 +69,10 @@ struct Sampling {
   bool is_greedy() const { return temperature == 0; }
 
   /// In [0, 1)
-  double uniform(Decision decision, index_t position) const {
-    return Philox(seed, static_cast<std::uint64_t>(decision)).uniform(static_cast<std::uint64_t>(position));
+  /// \param round  the first position of the round that decides; 0 where there is no other at the position
+  double uniform(Decision decision, index_t position, index_t round = 0) const {
+    const auto stream = static_cast<std::uint64_t>(decision) + 4 * static_cast<std::uint64_t>(round);
+    return Philox(seed, stream).uniform(static_cast<std::uint64_t>(position));
   }
 
   /// Logits [rows, tokens] -> weights, in place; the likeliest token of a row weighs 1.
@@ -80,11 +84,12 @@ struct Sampling {
   /// The token at `position` from its logits [1, tokens], which become weights unless the choice is greedy.
   /// \throws Error at a temperature on logits that are no numbers
   template <class S>
-  index_t choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position) const {
+  index_t choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position,
+                 index_t round = 0) const {
     if (is_greedy()) return argmax_row(logits.data(), logits.extent(1));
     weigh(cpu, logits);
     return pick(Distribution<S>({logits.data(), static_cast<std::size_t>(logits.extent(1))}),
-                uniform(decision, position));
+                uniform(decision, position, round));
   }
 };
 

@@ -101,10 +101,11 @@ class SpeculativeDecoder {
     block_[0] = last;
     std::copy(proposal.tokens.begin(), proposal.tokens.end(), block_.begin() + 1);
     target_.forward(cpu, std::span(block_).first(static_cast<std::size_t>(n + 1)), n + 1);
-    const Verdict verdict = options_.sampling().is_greedy() ? verify_greedy(proposal.tokens, target_.top(cpu))
-                                                            : verify_sampled(
-                                                                  proposal, [&](index_t i) { return weigh(cpu, i); },
-                                                                  options_.sampling(), position);
+    const Verdict verdict = options_.sampling().is_greedy()
+                                ? verify_greedy(proposal.tokens, target_.top(cpu))
+                                : verify_sampled(
+                                      options_.verification, proposal, [&](index_t i) { return weigh(cpu, i); },
+                                      options_.sampling(), position);
     target_.accept(verdict.accepted + 1);
     return verdict;
   }
