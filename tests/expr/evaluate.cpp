@@ -24,7 +24,8 @@ constexpr auto x1 = expr::arg<1>;
 constexpr auto w = expr::column<1>;
 
 // Formulas of a user: plain, with a weight and a reduction, with nested reductions, with one value per row.
-constexpr auto gated = 4.0 * tanh(x0 / 4.0) * sigmoid(x0) * softplus(x1) - max(x0, x1) * 0.5;
+constexpr auto gated = 4.0 * tanh(x0 / 4.0) * sigmoid(x0) * softplus(x1) - max(x0, x1) * 0.5 +
+                       min(x0, x1) / sqrt(1.0 + square(x1)) - abs(x0);
 constexpr auto normed = w * (x0 * rsqrt(row_mean(x0 * x0) + 1e-5));
 constexpr auto log_sum_exp = log(row_sum(exp(x0 - detach(row_max(x0))))) + detach(row_max(x0));
 constexpr auto log_softmax = x0 - log_sum_exp;

@@ -109,6 +109,7 @@ TEST_CASE("layer lists cover 1 to L once") {
   CHECK(has(with({1, 2, 3, 5, 6, 7, 9}), "found layer 9, wanted"));
   CHECK(has(with("none"), "kda_layers: found \"none\", wanted a list of layers"));
   CHECK(has(with({1.5}), "kda_layers: found [1.5], wanted a list of layers"));
+  CHECK(has(with({1, 2, 3, 5, 6, 7}, 9), "found no layer 9, wanted each of 1 to 9"));
   CHECK(has(with({1, 2, 3, 5, 6, 7}, 9223372036854775807), "found no layer 9"));
   CHECK(has(with({1, 2, 3, 5, 6, 7}, "8"), "num_hidden_layers: found \"8\""));
   // What index_t does not hold is no number of a layer, rather than a negative one.
