@@ -20,10 +20,7 @@ const std::string header =
 
 std::string error_of(const std::string& text, const std::string& in = header) {
   try {
-    std::map<int, Mistake> numbered;
-    int number = 0;
-    for (const Mistake& m : mistakes::parse(text, "l.txt")) numbered[++number] = m;
-    mistakes::planted(in, numbered);
+    mistakes::planted(in, mistakes::parse(text, "l.txt"));
   } catch (const std::runtime_error& e) {
     return e.what();
   }
@@ -74,8 +71,8 @@ bool names_a_case(const mistakes::Test& test) {
 
 TEST_CASE("every listed mistake still stands once in its header") {
   const auto all = mistakes::read_list(root / "tests/mistakes/list");
-  std::map<std::string, std::map<int, Mistake>> of_header;
-  for (const Mistake& m : all) of_header[m.header].emplace(static_cast<int>(of_header[m.header].size()), m);
+  std::map<std::string, std::vector<Mistake>> of_header;
+  for (const Mistake& m : all) of_header[m.header].push_back(m);
   for (const auto& [name, of] : of_header) {
     CAPTURE(name);
     CHECK_NOTHROW(mistakes::planted(mistakes::contents(root / "include/k3spec" / name), of));
@@ -99,10 +96,10 @@ TEST_CASE("what is right and its mistake stand side by side") {
   REQUIRE(all.size() == 2);
   CHECK(all[0].tests[0].filter == "a row's*");
   CHECK(all[1].tests.size() == 2);
-  CHECK(mistakes::planted(header, {{7, all[0]}, {8, all[1]}}) ==
-        "#pragma once\n#include <k3spec/planted.hpp>\n"
-        "int f(int x) { return (::k3spec_mistakes::planted(7) ? (x) : (x +\n  1)); }\n"
-        "void h(int x) { if (::k3spec_mistakes::planted(8)) {  } else { g(x); } }\n"
+  CHECK(mistakes::planted(header, all) ==
+        "#pragma once\n#include \"tests/mistakes/switch.hpp\"\n"
+        "int f(int x) { return (::mistakes::switched_on(::mistakes::id(\"first\")) ? (x) : (x +\n  1)); }\n"
+        "void h(int x) { if (::mistakes::switched_on(::mistakes::id(\"second\"))) {  } else { g(x); } }\n"
         "void i() { g(x); g(x); }\n");
 }
 

@@ -2,8 +2,7 @@
 /// \file
 /// Mistakes of one expression or statement each, planted into a copy of the headers: all are compiled in, and one is
 /// switched on when the program starts.
-/// defines: mistakes::Mistake, mistakes::parse, mistakes::read_list, mistakes::find, mistakes::planted,
-///          mistakes::switch_header
+/// defines: mistakes::Mistake, mistakes::parse, mistakes::read_list, mistakes::find, mistakes::planted
 
 #include <algorithm>
 #include <cctype>
@@ -153,7 +152,7 @@ inline std::vector<Mistake> parse(const std::string& text, const std::string& fi
   return all;
 }
 
-/// All lists of a folder, in the order of their names. A mistake's number is its place, counted from 1.
+/// All lists of a folder, in the order of their names.
 inline std::vector<Mistake> read_list(const fs::path& folder) {
   std::set<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -179,60 +178,29 @@ inline Range find(const std::string& text, const Mistake& m) {
   return from[0];
 }
 
-/// A header with its mistakes, by number, compiled in beside what is right.
-inline std::string planted(const std::string& text, const std::map<int, Mistake>& mistakes) {
-  std::map<std::size_t, std::pair<Range, int>> places;
-  for (const auto& [number, m] : mistakes) {
+/// A header with its mistakes compiled in beside what is right.
+inline std::string planted(const std::string& text, const std::vector<Mistake>& mistakes) {
+  std::map<std::size_t, std::pair<Range, const Mistake*>> places;
+  for (const Mistake& m : mistakes) {
     const Range at = find(text, m);
     const auto next = places.lower_bound(at.begin);
     const bool overlaps = (next != places.end() && next->second.first.begin < at.end) ||
                           (next != places.begin() && std::prev(next)->second.first.end > at.begin);
     if (overlaps) fail(m, "overlaps another");
-    places[at.begin] = {at, number};
-  }
-  std::string out = text;
-  for (auto place = places.rbegin(); place != places.rend(); ++place) {
-    const auto& [at, number] = place->second;
-    const Mistake& m = mistakes.at(number);
-    const std::string on = "::k3spec_mistakes::planted(" + std::to_string(number) + ")";
-    const std::string right = text.substr(at.begin, at.end - at.begin);
-    const std::string both = m.is_statement() ? "if (" + on + ") { " + m.to + " } else { " + right + " }"
-                                              : "(" + on + " ? (" + m.to + ") : (" + right + "))";
-    out.replace(at.begin, at.end - at.begin, both);
+    places[at.begin] = {at, &m};
   }
   const std::string once = "#pragma once\n";
-  if (out.substr(0, once.size()) != once) fail(mistakes.begin()->second, "its header does not begin with #pragma once");
-  return out.insert(once.size(), "#include <k3spec/planted.hpp>\n");
-}
-
-/// k3spec/planted.hpp: K3SPEC_MISTAKE in the environment names the mistake that is switched on. What is evaluated when
-/// compiling is left alone, so that plans made then and later agree.
-inline std::string switch_header(const std::vector<Mistake>& mistakes) {
-  std::string names;
-  for (const Mistake& m : mistakes) names += ", \"" + m.name + "\"";
-  return R"(#pragma once
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
-#include <type_traits>
-namespace k3spec_mistakes {
-inline constexpr std::string_view names[] = {"")" +
-         names + R"(};
-inline int chosen() {
-  const char* wanted = std::getenv("K3SPEC_MISTAKE");
-  if (wanted == nullptr) return 0;
-  int number = 0;
-  for (const std::string_view name : names) {
-    if (name == wanted) return number;
-    ++number;
+  if (text.substr(0, once.size()) != once) fail(mistakes.front(), "its header does not begin with #pragma once");
+  std::string out = text;
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    const auto& [at, m] = place->second;
+    const std::string on = "::mistakes::switched_on(::mistakes::id(\"" + m->name + "\"))";
+    const std::string right = text.substr(at.begin, at.end - at.begin);
+    const std::string both = m->is_statement() ? "if (" + on + ") { " + m->to + " } else { " + right + " }"
+                                               : "(" + on + " ? (" + m->to + ") : (" + right + "))";
+    out.replace(at.begin, at.end - at.begin, both);
   }
-  std::fprintf(stderr, "K3SPEC_MISTAKE: no mistake named '%s'\n", wanted);
-  std::_Exit(2);
-}
-inline const int on = chosen();
-constexpr bool planted(int number) { return std::is_constant_evaluated() ? false : on == number; }
-}  // namespace k3spec_mistakes
-)";
+  return out.insert(once.size(), "#include \"tests/mistakes/switch.hpp\"\n");
 }
 
 }  // namespace mistakes

@@ -19,12 +19,10 @@ void write(const path& file, const std::string& text) {
 }
 
 void plant(const path& list, const path& include, const path& out) {
-  const auto all = mistakes::read_list(list);
-  std::map<path, std::map<int, mistakes::Mistake>> of_header;
-  int number = 0;
-  for (const auto& m : all) of_header[path("k3spec") / m.header][++number] = m;
+  std::map<path, std::vector<mistakes::Mistake>> of_header;
+  for (const auto& m : mistakes::read_list(list)) of_header[path("k3spec") / m.header].push_back(m);
   for (const auto& [header, of] : of_header) {
-    if (!mistakes::fs::exists(include / header)) mistakes::fail(of.begin()->second, "no header " + header.string());
+    if (!mistakes::fs::exists(include / header)) mistakes::fail(of.front(), "no header " + header.string());
   }
   for (const auto& entry : mistakes::fs::recursive_directory_iterator(include)) {
     if (!entry.is_regular_file()) continue;
@@ -33,7 +31,6 @@ void plant(const path& list, const path& include, const path& out) {
     const auto of = of_header.find(name);
     write(out / name, of == of_header.end() ? text : mistakes::planted(text, of->second));
   }
-  write(out / "k3spec/planted.hpp", mistakes::switch_header(all));
 }
 
 void list(const path& folder) {
