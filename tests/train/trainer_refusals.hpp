@@ -135,7 +135,8 @@ TEST_CASE(KIND ": what is not finite is neither saved nor resumed") {
   good.save(checkpoints);
   const auto file = *checkpoints.latest() / "model.safetensors";
   std::string tensor;
-  for (const auto& [name, info] : io::SafetensorsFile::open(file).tensors()) {
+  const auto opened = io::SafetensorsFile::open(file);
+  for (const auto& [name, info] : opened.tensors()) {
     if (info.dtype == DType::F32) tensor = name;
   }
   test::poke(file, tensor, 1, std::numeric_limits<float>::quiet_NaN());

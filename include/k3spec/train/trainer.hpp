@@ -68,7 +68,9 @@ class Trainer {
   }
 
   /// Whether a run of this setup and these settings can go on from a checkpoint, as far as that shows before a target
-  /// is loaded. \returns where the checkpoint stands
+  /// is loaded.
+  /// \param data   the run's texts, as set_data has them; the checkpoint's may be others only if `other` takes them
+  /// \returns where the checkpoint stands
   /// \throws Error as check_checkpoint does
   static TrainerProgress check_resume(const std::filesystem::path& directory, const Setup& setup,
                                       const TrainSettings& settings, const std::optional<DataFingerprints>& data = {},
