@@ -43,6 +43,29 @@ struct Model {
   }
 };
 
+/// A router: a weight, and corrections that no storage type may round.
+struct Router {
+  template <class T>
+  struct Weights {
+    View<T, 3> before;
+    View<full_precision_t<T>, 33> corrections;
+    View<T, 5, 7> weight;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "before", w.before, Frozen{Init::ones});
+    v(at / "corrections", w.corrections, Frozen{Init::normal});
+    v(at / "weight", w.weight, Frozen{Init::normal});
+  }
+};
+
+static_assert(parameter_count<Router> == 3 + 33 + 35 && trainable_count<Router> == 0);
+static_assert(parameter_slots<Router, float> == 32 + 64 + 64 && parameter_slots<Router, double> == 32 + 64 + 64);
+static_assert(parameter_slots<Router, bfloat16> == 32 + 96 + 64);  // 33 floats are 66 elements of two bytes
+static_assert(std::is_same_v<full_precision_t<bfloat16>, float> && std::is_same_v<full_precision_t<double>, double>);
+static_assert(std::is_same_v<full_precision_t<const bfloat16>, const float>);
+static_assert(std::is_same_v<full_precision_t<Packed<bfloat16>>, const float>);
+
 static_assert(parameter_count<Model> == 21 + 5 + 5 + 33 + 3);
 static_assert(trainable_count<Model> == 5 + 5 + 33 + 3);
 static_assert(trainable_slots<Model> == 32 + 32 + 64 + 32);
@@ -120,6 +143,33 @@ TEST_CASE_TEMPLATE("tensors start aligned, trained ones first, frozen ones last,
     CHECK(reinterpret_cast<std::uintptr_t>(view.data()) % alignment == 0);
   });
   CHECK(parameters.mutable_weights().head.data() == w.head.data());
+}
+
+TEST_CASE_TEMPLATE("a tensor in full precision has its own elements between those of the storage type", T, float,
+                   double, bfloat16) {
+  Parameters<Router, T> parameters;
+  using E = accumulate_t<T>;
+  const auto w = parameters.mutable_weights();
+  const auto byte = [&](auto* p) {
+    return reinterpret_cast<std::byte*>(p) - reinterpret_cast<std::byte*>(w.before.data());
+  };
+  static_assert(std::is_same_v<decltype(w.corrections.data()), E*>);
+  CHECK(byte(w.corrections.data()) == 32 * sizeof(T));
+  CHECK(byte(w.weight.data()) >= byte(w.corrections.data() + 33));
+  CHECK(byte(w.weight.data() + 35) <= static_cast<std::ptrdiff_t>(sizeof(T)) * parameters.all().size());
+  Router::visit(w, Path{}, [](const Path&, auto& view, auto) {
+    CHECK(reinterpret_cast<std::uintptr_t>(view.data()) % alignment == 0);
+  });
+  parameters.initialize(7);
+  for (index_t i = 0; i < 33; ++i) {
+    CHECK(w.corrections(i) == static_cast<E>(0.02 * Philox(7, 1).normal(static_cast<std::uint64_t>(i))));
+  }
+  CHECK(static_cast<double>(w.before(2)) == 1);
+  CHECK(static_cast<double>(w.weight(0, 0)) != 0);
+  // What is copied as elements of T is whole.
+  Parameters<Router, T> copy;
+  upload(Cpu{}, Vector<const T>(parameters.all()), copy.all());
+  CHECK(std::equal(w.corrections.data(), w.corrections.data() + 33, copy.weights().corrections.data()));
 }
 
 TEST_CASE_TEMPLATE("gradients mirror the trained part in the accumulation type", T, float, double, bfloat16) {

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <set>
 
 #include <k3spec/io/load_parameters.hpp>
 
@@ -38,6 +40,20 @@ struct Model {
     for (index_t i = 0; i < 2; ++i) Part::visit(w.parts[i], at / "layers" / i, v);
     v(at / "norm", w.norm, Init::ones);
     v(at / "frozen", w.frozen, Frozen{Init::normal});
+  }
+};
+
+/// What a checkpoint keeps in F32 beside a weight in BF16.
+struct Corrections {
+  template <class T>
+  struct Weights {
+    View<T, 3, 3> weight;
+    View<full_precision_t<T>, 247> bias;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "weight", w.weight, Frozen{Init::normal});
+    v(at / "bias", w.bias, Frozen{Init::zeros});
   }
 };
 
@@ -96,6 +112,37 @@ TEST_CASE("a model saved and loaded is the same, and rounded once in a narrower 
   CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));
   CHECK(same_weights.frozen(1, 1) == saved.model.weights().frozen(1, 1));
   CHECK(narrow_weights.frozen(1, 1).bits == to_bfloat16(saved.model.weights().frozen(1, 1)).bits);
+}
+
+TEST_CASE("what is kept in F32 stays so in a bfloat16 model: 247 numbers near 7 stay 247, from file to file") {
+  TemporaryDirectory folder;
+  std::vector<float> numbers;
+  for (int i = 0; i < 247; ++i) numbers.push_back(7 + 0.001F * static_cast<float>(i));
+  const std::vector<bfloat16> weight(9, bfloat16(0.5F)), rounded(numbers.begin(), numbers.end());
+  const auto load = [&](const TensorSource& bias) {
+    write_safetensors(folder / "in.safetensors", {source("weight", View<const bfloat16, 3, 3>(weight.data())), bias});
+    auto parameters = std::make_unique<Parameters<Corrections, bfloat16>>();
+    auto w = parameters->mutable_weights();
+    load_parameters(Checkpoint::open(folder / "in.safetensors"), slots<Corrections>(w));
+    return parameters;
+  };
+  const auto stored = load(source("bias", View<const float, 247>(numbers.data())));
+  auto w = stored->mutable_weights();
+  CHECK(std::equal(numbers.begin(), numbers.end(), w.bias.data()));
+  CHECK(slots<Corrections>(w)[0].dtype == DType::BF16);
+  CHECK(slots<Corrections>(w)[1].dtype == DType::F32);
+
+  write_safetensors(folder / "out.safetensors", sources<Corrections>(w));
+  const auto written = SafetensorsFile::open(folder / "out.safetensors");
+  CHECK(written.dtype("bias") == DType::F32);
+  CHECK(written.dtype("weight") == DType::BF16);
+  CHECK(written.read<float>("bias") == numbers);
+
+  // A file that has rounded them is taken as it is.
+  const auto narrow = load(source("bias", View<const bfloat16, 247>(rounded.data())));
+  const auto* bias = narrow->weights().bias.data();
+  CHECK(std::equal(rounded.begin(), rounded.end(), bias));
+  CHECK(std::set<float>(bias, bias + 247).size() == 9);
 }
 
 TEST_CASE("a checkpoint that does not fit the model is refused before a parameter changes") {

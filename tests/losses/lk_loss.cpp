@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <k3spec/train/ttt_loss.hpp>
@@ -82,6 +83,20 @@ TEST_CASE_TEMPLATE("acceptance: what cannot be accepted costs nothing and moves 
   CHECK(row.alpha == 0);
   CHECK(row.loss == 0);
   CHECK(d == std::vector<T>{0, 0});
+}
+
+TEST_CASE("acceptance: an alpha below the smallest normal number has no gradient, one above it has its own") {
+  CHECK(alpha_loss.row_adjoint(1, 1e-40F) == 0);  // else 1e40, which float has not
+  CHECK(alpha_loss.row_adjoint(1, 1e-310) == 0);
+  CHECK(alpha_loss.row_adjoint(1, 0.0F) == 0);
+  CHECK(alpha_loss.row_adjoint(2, 2e-38F) == doctest::Approx(-1e38F));
+  CHECK(alpha_loss.row_adjoint(1, 1e-40) == doctest::Approx(-1e40));
+  Row<float> row{{0, std::log(1e-40F)}, {0, 1}};
+  const auto d = row.run(alpha_loss);
+  CHECK(row.alpha > 0);
+  CHECK(row.alpha < std::numeric_limits<float>::min());
+  CHECK(std::isfinite(row.loss));
+  CHECK(d == std::vector<float>{0, 0});
 }
 
 TEST_CASE_TEMPLATE("acceptance: a vocabulary of one token", T, float, double) {

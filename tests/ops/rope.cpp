@@ -30,6 +30,15 @@ struct NoRamp : configs::DeepSeekV3 {
   static constexpr index_t qk_rope_head_dim = 8, max_position_embeddings = 64;
   static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4};
 };
+/// So many original positions that no frequency but the last three is slow for certain: the ramp ends beyond them all.
+struct LongRamp : configs::DeepSeekV3 {
+  static constexpr double rope_theta = 10000;
+  static constexpr index_t qk_rope_head_dim = 64, max_position_embeddings = 40 * 131072;
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 131072};
+};
+struct LongUnstretched : LongRamp {
+  static constexpr std::optional<Yarn> rope_scaling = std::nullopt;
+};
 struct OtherMscale : configs::DeepSeekV3 {
   static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096, 1, 0.5};
 };
@@ -81,6 +90,20 @@ TEST_CASE("YaRN's ramp, bit for bit: before it, on it, after it") {
   CHECK(plain[16] == 0x1.47ae14p-7f);
   CHECK(plain[23] == 0x1.5d931cp-10f);
   CHECK(plain[31] == 0x1.17a8e4p-13f);
+}
+
+TEST_CASE("a ramp that ends beyond the last frequency goes on to its own end") {
+  // 64 ln(131072 / 2π) / (2 ln 10000) = 34.55 is where one turn is, 64 ln(131072 / 64π) / (2 ln 10000) = 22.51 where 32
+  // are: the ramp is that between 22 and 35, with 32 frequencies. At the last one, 31, it is 9/13.
+  const auto& f = rope_frequencies<LongRamp>();
+  const auto& plain = rope_frequencies<LongUnstretched>();
+  CHECK(f[22] == plain[22]);
+  for (std::size_t i = 23; i < 32; ++i) {
+    const double slow = static_cast<double>(i - 22) / 13;
+    // Five operations in float.
+    CHECK(f[i] == doctest::Approx(plain[i] * (slow / 40 + 1 - slow)).epsilon(5 * 0x1p-24));
+  }
+  CHECK(f[31] / plain[31] == doctest::Approx(9.0 / 13 / 40 + 4.0 / 13).epsilon(1e-6));
 }
 
 TEST_CASE("a ramp of no width is a step") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/train/teacher.hpp>
 #include <k3spec/train/ttt_objective.hpp>
 
 #include "tests/support/same_bits.hpp"
@@ -365,4 +366,31 @@ TEST_CASE("positions that float32 cannot count are refused by name") {
   refuse(-(1 << 24) - 1, "batch: position_ids at row 7: found -16777217, wanted -16777216 to 16777216");
   refuse(std::numeric_limits<index_t>::max(),
          "batch: position_ids at row 7: found 9223372036854775807, wanted -16777216 to 16777216");
+}
+
+TEST_CASE_TEMPLATE("a teacher of hidden states teaches a row from the next position, a sequence's last from its own", T,
+                   float, double, bfloat16) {
+  // Rows e0 … e3 of two sequences of two, a head that is the identity: logits are the row that was read.
+  std::vector<T> identity(16, T(0.0F));
+  for (std::size_t i = 0; i < 4; ++i) identity[5 * i] = T(1.0F);
+  const Matrix<const T> unit(identity.data(), 4, 4);
+  using S = accumulate_t<T>;
+  const auto read = [&](index_t length, index_t first, index_t n) {
+    std::vector<S> logits(static_cast<std::size_t>(4 * n), S(NAN));
+    HiddenTeacher<T>{unit, unit, length}.selected_logits(Cpu{1}, first, Matrix<S>(logits.data(), n, 4));
+    std::vector<index_t> rows;
+    for (index_t r = 0; r < n; ++r) {
+      const S* x = logits.data() + 4 * r;
+      CHECK(std::count(x, x + 4, S(0)) == 3);
+      rows.push_back(std::find(x, x + 4, S(1)) - x);
+    }
+    return rows;
+  };
+  using Rows = std::vector<index_t>;
+  CHECK(read(2, 0, 4) == Rows{1, 1, 3, 3});
+  CHECK(read(4, 0, 4) == Rows{1, 2, 3, 3});
+  CHECK(read(1, 0, 4) == Rows{0, 1, 2, 3});
+  CHECK(read(2, 1, 2) == Rows{1, 3});  // part of a batch, from the middle of a sequence to the middle of the next
+  CHECK(read(4, 2, 1) == Rows{3});
+  CHECK(read(2, 2, 0) == Rows{});
 }

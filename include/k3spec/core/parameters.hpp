@@ -10,7 +10,11 @@
 ///
 /// where `visit` calls `v(at / "weight", w.weight, Init::normal)` for each tensor in file order, and hands sublayers
 /// on with `Sub::visit(w.sub, at / "sub", v)`.
-/// defines: Path, Init, Frozen, Packed, stored_t, parameter_count, trainable_count, parameter_slots, bind_weights, Parameters, Gradients
+///
+/// A tensor that a checkpoint keeps in F32 beside others in BF16 is a View<full_precision_t<T>, ...>: whatever T the
+/// model is stored in, counts, offsets and files go by the tensor's own type. Such a tensor must be Frozen.
+/// defines: Path, Init, Frozen, Packed, stored_t, full_precision_t, parameter_count, trainable_count, trainable_slots,
+///          parameter_slots, bind_weights, Parameters, Gradients
 
 #include <concepts>
 #include <string>
@@ -77,6 +81,21 @@ template <class T>
 using stored_t = typename detail::Stored<T>::type;
 
 namespace detail {
+template <class T>
+struct FullPrecision {
+  using type = accumulate_t<T>;
+};
+template <class T>
+struct FullPrecision<const T> {
+  using type = const accumulate_t<T>;
+};
+}  // namespace detail
+
+/// The element type of a tensor that is never rounded to a narrower one: that of sums over T, float at least.
+template <class T>
+using full_precision_t = typename detail::FullPrecision<stored_t<T>>::type;
+
+namespace detail {
 
 template <class I>
 inline constexpr bool is_frozen = std::is_same_v<std::remove_cvref_t<I>, Frozen>;
@@ -86,17 +105,24 @@ constexpr Init init_of(Frozen f) { return f.init; }
 /// Offsets are kept at multiples of this many elements so that every tensor starts on an aligned address.
 inline constexpr index_t slot_multiple = static_cast<index_t>(alignment) / 2;
 constexpr index_t slot(index_t size) { return (size + slot_multiple - 1) / slot_multiple * slot_multiple; }
+/// Of a buffer of T, those of a tensor of `size` elements of type E.
+template <class T, class E>
+constexpr index_t slot(index_t size) {
+  static_assert(sizeof(E) % sizeof(T) == 0, "a tensor's elements take whole elements of the model's storage type");
+  return slot(size * static_cast<index_t>(sizeof(E) / sizeof(T)));
+}
 
 enum class Which { all, trainable, frozen };
 
-template <class Layer>
+template <class Layer, class T>
 constexpr index_t sum_sizes(Which which, bool padded) {
   index_t total = 0;
-  typename Layer::template Weights<float> w{};
+  typename Layer::template Weights<T> w{};
   Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
+    using E = typename std::remove_cvref_t<decltype(view)>::value_type;
     const bool frozen = is_frozen<decltype(init)>;
     if (which == (frozen ? Which::trainable : Which::frozen)) return;
-    total += padded ? slot(view.size()) : view.size();
+    total += padded ? slot<T, E>(view.size()) : view.size();
   });
   return total;
 }
@@ -105,28 +131,37 @@ constexpr index_t sum_sizes(Which which, bool padded) {
 
 /// Exact number of parameters, frozen ones included.
 template <class Layer>
-inline constexpr index_t parameter_count = detail::sum_sizes<Layer>(detail::Which::all, false);
+inline constexpr index_t parameter_count = detail::sum_sizes<Layer, float>(detail::Which::all, false);
 
 /// Exact number of parameters that have a gradient.
 template <class Layer>
-inline constexpr index_t trainable_count = detail::sum_sizes<Layer>(detail::Which::trainable, false);
+inline constexpr index_t trainable_count = detail::sum_sizes<Layer, float>(detail::Which::trainable, false);
 
-/// Elements of the buffers that hold them, each tensor padded to an aligned start.
+/// Elements of the buffers that hold them, each tensor padded to an aligned start. All trained ones are of the model's
+/// storage type; where all are, the second number does not depend on it.
 template <class Layer>
-inline constexpr index_t trainable_slots = detail::sum_sizes<Layer>(detail::Which::trainable, true);
-template <class Layer>
-inline constexpr index_t parameter_slots = detail::sum_sizes<Layer>(detail::Which::all, true);
+inline constexpr index_t trainable_slots = detail::sum_sizes<Layer, float>(detail::Which::trainable, true);
+template <class Layer, class T = float>
+inline constexpr index_t parameter_slots = detail::sum_sizes<Layer, T>(detail::Which::all, true);
 
-/// Points the views of `w` into a buffer of parameter_slots elements: trained tensors first, in visiting order, then
-/// frozen ones. With `frozen_base` null the frozen views stay null (gradients).
+/// Points the views of `w` into a buffer of parameter_slots<Layer, T> elements: trained tensors first, in visiting
+/// order, then frozen ones. With `frozen_base` null the frozen views stay null (gradients).
 template <class Layer, class T>
 constexpr typename Layer::template Weights<T> bind_weights(T* trainable_base, T* frozen_base) {
   typename Layer::template Weights<T> w{};
   Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
-    T*& base = detail::is_frozen<decltype(init)> ? frozen_base : trainable_base;
+    using V = std::remove_cvref_t<decltype(view)>;
+    using E = typename V::element_type;
+    constexpr bool frozen = detail::is_frozen<decltype(init)>;
+    static_assert(frozen || std::is_same_v<E, T>, "a trained tensor is of the model's storage type");
+    T*& base = frozen ? frozen_base : trainable_base;
     if (base == nullptr) return;
-    view = std::remove_cvref_t<decltype(view)>(base);
-    base += detail::slot(view.size());
+    if constexpr (std::is_same_v<E, T>) {
+      view = V(base);
+    } else {
+      view = V(reinterpret_cast<E*>(base));
+    }
+    base += detail::slot<T, E>(view.size());
   });
   return w;
 }
@@ -141,7 +176,7 @@ class Parameters {
   using Weights = typename Layer::template Weights<U>;
 
   Parameters() requires std::same_as<D, Cpu> : Parameters(Cpu{}) {}
-  explicit Parameters(const D& device) : memory_(device, parameter_slots<Layer>) {}
+  explicit Parameters(const D& device) : memory_(device, parameter_slots<Layer, T>) {}
 
   Weights<T> mutable_weights() {
     return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
@@ -154,7 +189,8 @@ class Parameters {
   Vector<T> trainable() { return Vector<T>(memory_.data(), trainable_slots<Layer>); }
   Vector<const T> trainable() const { return Vector<const T>(memory_.data(), trainable_slots<Layer>); }
 
-  /// All parameters as one vector, the same on every device: `upload(device, host.all(), parameters.all())`.
+  /// All parameters' memory as one vector, the same on every device, to be copied and nothing else (a tensor of another
+  /// element type takes several): `upload(device, host.all(), parameters.all())`.
   Vector<T> all() { return Vector<T>(memory_.data(), memory_.size()); }
   Vector<const T> all() const { return Vector<const T>(memory_.data(), memory_.size()); }
 
@@ -170,12 +206,13 @@ class Parameters {
   }
 
  private:
-  static void fill(T* p, index_t n, Init init, Philox random, double deviation) {
+  template <class E>
+  static void fill(E* p, index_t n, Init init, Philox random, double deviation) {
 #pragma omp parallel for schedule(static)
     for (index_t i = 0; i < n; ++i) {
       const double value = init == Init::normal ? deviation * random.normal(static_cast<std::uint64_t>(i))
                                                 : (init == Init::ones ? 1.0 : 0.0);
-      p[i] = static_cast<T>(static_cast<accumulate_t<T>>(value));
+      p[i] = static_cast<E>(static_cast<accumulate_t<E>>(value));
     }
   }
 

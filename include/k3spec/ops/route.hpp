@@ -68,12 +68,12 @@ void leave_out_groups(const std::array<S, N>& choice, std::array<bool, N>& taken
 }
 
 /// One row: `ids` ascending, and their weights.
-template <class Config, class S, class T>
-void route_row(const S* scores, const T* correction, index_t* ids, S* weights) {
+template <class Config, class S>
+void route_row(const S* scores, const S* correction, index_t* ids, S* weights) {
   using R = Routing<Config>;
   std::array<S, R::experts> choice;
   std::array<bool, R::experts> taken{};
-  for (std::size_t e = 0; e < choice.size(); ++e) choice[e] = scores[e] + static_cast<S>(correction[e]);
+  for (std::size_t e = 0; e < choice.size(); ++e) choice[e] = scores[e] + correction[e];
   if constexpr (R::has_groups) leave_out_groups<R>(choice, taken);
   for (index_t i = 0; i < R::chosen; ++i) {
     ids[i] = best_free(choice, taken);
@@ -88,8 +88,8 @@ void route_row(const S* scores, const T* correction, index_t* ids, S* weights) {
 
 }  // namespace detail
 
-template <class Config, class S, class T>
-void route(const Cpu& cpu, const Matrix<S>& scores, const Vector<T>& correction, const Matrix<index_t>& ids,
+template <class Config, class S>
+void route(const Cpu& cpu, const Matrix<S>& scores, const Vector<const S>& correction, const Matrix<index_t>& ids,
            const Matrix<S>& weights) {
   const index_t rows = scores.extent(0), height = 64;
   parallel_for(cpu::for_work(cpu, rows * scores.extent(1) * 8), (rows + height - 1) / height, [&](index_t piece) {

@@ -16,8 +16,8 @@
 
 namespace k3spec {
 
-template <class T, class S>
-void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<const T>& w, const Matrix<S>& y) {
+template <class T, class W, class S>
+void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<const W>& w, const Matrix<S>& y) {
   using P = Packet<S>;
   const index_t n = y.extent(0), channels = y.extent(1), height = 16;
   const auto packet = [&](index_t t, index_t c, auto load) {
@@ -29,10 +29,10 @@ void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<cons
     for (index_t t = piece * height; t < std::min(n, (piece + 1) * height); ++t) {
       index_t c = 0;
       for (; c + P::width <= channels; c += P::width) {
-        packet(t, c, [](const T* p) { return P::load(p); }).store(y.row(t) + c);
+        packet(t, c, [](const auto* p) { return P::load(p); }).store(y.row(t) + c);
       }
       const index_t rest = channels - c;
-      if (rest > 0) packet(t, c, [=](const T* p) { return P::load_first(p, rest); }).store_first(y.row(t) + c, rest);
+      if (rest > 0) packet(t, c, [=](const auto* p) { return P::load_first(p, rest); }).store_first(y.row(t) + c, rest);
     }
   });
 }

@@ -3,6 +3,8 @@
 /// Kimi delta attention as a layer:
 ///     q, k, v = silu(conv(W x)), q and k L2-normalised per head, q · D^-1/2;   g = log-decay(W_fb W_fa x);
 ///     β = σ(W_b x);   o = recurrence(q, k, v, e^g, β);   y = W_o( RMS_head(o) · w ⊙ σ(W_g x) )
+/// Convolutions, A_log, dt_bias and w stand in F32 in the published checkpoints and are kept so; all that is rounded to
+/// the storage type is what the convolutions read and what W_o reads.
 /// defines: KdaAttention
 
 #include <cmath>
@@ -36,7 +38,7 @@ struct KdaAttention {
   /// A depthwise convolution's weight as the checkpoint has it.
   template <class T>
   struct Conv {
-    View<T, width, 1, taps> weight;
+    View<full_precision_t<T>, width, 1, taps> weight;
   };
 
   template <class T>
@@ -50,9 +52,9 @@ struct KdaAttention {
     typename GateDown::template Weights<T> g_a_proj;
     typename GateUp::template Weights<T> g_b_proj;
     typename Linear<width, hidden>::template Weights<T> o_proj;
-    View<T, heads> a_log;
-    View<T, width> dt_bias;
-    View<T, dim> o_norm;
+    View<full_precision_t<T>, heads> a_log;
+    View<full_precision_t<T>, width> dt_bias;
+    View<full_precision_t<T>, dim> o_norm;
   };
 
   template <class W, class V>
@@ -85,9 +87,9 @@ struct KdaAttention {
   struct Frozen {
     using S = accumulate_t<T>;
     FrozenLinear<T> in, decay_up, gate_up, out;
-    Buffer<T> conv;  ///< [3, taps, width]
+    Buffer<S> conv;  ///< [3, taps, width]
     Buffer<S> rate;  ///< [width]: exp(A_log) of the channel's head
-    Vector<const T> dt_bias, o_norm;
+    Vector<const S> dt_bias, o_norm;
 
     explicit Frozen(const Weights<const T>& w)
         : in(make_in(w)),
@@ -99,11 +101,11 @@ struct KdaAttention {
           o_norm(w.o_norm) {
       if constexpr (!full_rank_gate) gate_up = FrozenLinear<T>{w.g_b_proj.weight.matrix()};
       turn(w.q_conv1d, 0), turn(w.k_conv1d, 1), turn(w.v_conv1d, 2);
-      for (index_t c = 0; c < width; ++c) rate[c] = std::exp(static_cast<S>(w.a_log(c / dim)));
+      for (index_t c = 0; c < width; ++c) rate[c] = std::exp(w.a_log(c / dim));
     }
 
-    Matrix<const T> taps_of(index_t which) const {
-      return Matrix<const T>(conv.data() + which * taps * width, taps, width);
+    Matrix<const S> taps_of(index_t which) const {
+      return Matrix<const S>(conv.data() + which * taps * width, taps, width);
     }
 
    private:
@@ -175,9 +177,9 @@ struct KdaAttention {
     const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window;
     if (!step.logged) std::copy_n(memory.window.data(), (taps - 1) * 3 * width, window.data());
     evaluate(cpu, expr::arg<0>, window.rows(taps - 1, n), s.in.rows(row, n).columns(0, 3 * width));
-    short_conv<T>(cpu, Matrix<const T>(window.columns(q_at, width)), w.taps_of(0), s.q.rows(row, n));
-    short_conv<T>(cpu, Matrix<const T>(window.columns(k_at, width)), w.taps_of(1), s.k.rows(row, n));
-    short_conv<T>(cpu, Matrix<const T>(window.columns(v_at, width)), w.taps_of(2), s.v.rows(row, n));
+    short_conv(cpu, Matrix<const T>(window.columns(q_at, width)), w.taps_of(0), s.q.rows(row, n));
+    short_conv(cpu, Matrix<const T>(window.columns(k_at, width)), w.taps_of(1), s.k.rows(row, n));
+    short_conv(cpu, Matrix<const T>(window.columns(v_at, width)), w.taps_of(2), s.v.rows(row, n));
     if (!step.logged) std::copy_n(window.row(n), (taps - 1) * 3 * width, memory.window.data());
   }
 
@@ -219,7 +221,7 @@ struct KdaAttention {
 
   template <class T>
   static void gate(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
-    rms_norm_forward<T>(cpu, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
+    rms_norm_forward<accumulate_t<T>>(cpu, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
     if constexpr (full_rank_gate) {
       evaluate(cpu, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));
     } else {
