@@ -40,9 +40,13 @@ LoadedDraft<Draft, T> load(const fs::path& folder, const Options& o) {
   std::vector<T> embedding;
   LoadGiven<Draft, T> given;
   if (!o.target.empty()) {
-    embedding = io::Checkpoint::open(o.target, "language_model.").read<T>("model.embed_tokens.weight");
-    given.embed_tokens =
-        Matrix<const T>(embedding.data(), static_cast<index_t>(embedding.size()) / Draft::hidden, Draft::hidden);
+    const auto target = io::Checkpoint::open(o.target, "language_model.");
+    const char* name = "model.embed_tokens.weight";
+    // As many elements in another shape are another target's.
+    const std::vector<index_t> shape{Draft::vocabulary, Draft::hidden};
+    target.file(name).check(target.stored_name(name), shape, dtype_of<T>);
+    embedding = target.read<T>(name);
+    given.embed_tokens = Matrix<const T>(embedding.data(), shape[0], shape[1]);
   }
   if (o.assume) {
     given.conventions = DraftForm<Draft::kind>::template conventions<typename Draft::config>();

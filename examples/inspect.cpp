@@ -13,6 +13,7 @@
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/printable.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
 
@@ -25,18 +26,23 @@ struct Total {
   std::uint64_t bytes = 0;
 };
 
+/// A name or value of a file's, which may hold anything.
+std::string shown(const std::string& text) { return printable(text, 400); }
+
 void print_tensors(const io::Checkpoint& checkpoint, bool list) {
   Total all;
   std::map<std::string, Total> by_type;
   const auto names = checkpoint.names();
   std::size_t width = 0;
-  for (const auto& name : names) width = std::max(width, name.size());
+  if (list) {
+    for (const auto& name : names) width = std::max(width, shown(name).size());
+  }
   for (const auto& name : names) {
     const io::TensorInfo& info = checkpoint.info(name);
     const std::uint64_t bytes = info.end - info.begin;
     if (list) {
-      fmt::print("{:<{}}  {:<5} {:<16} {:>13}\n", name, width, k3spec::name(info.dtype), io::shape_string(info.shape),
-                 bytes);
+      fmt::print("{:<{}}  {:<5} {:<16} {:>13}\n", shown(name), width, k3spec::name(info.dtype),
+                 io::shape_string(info.shape), bytes);
     }
     for (Total* t : {&all, &by_type[std::string(k3spec::name(info.dtype))]}) {
       ++t->tensors;
@@ -53,7 +59,8 @@ void print_tensors(const io::Checkpoint& checkpoint, bool list) {
 
 void print_metadata(const io::Checkpoint& checkpoint) {
   for (const auto& file : checkpoint.files()) {
-    for (const auto& [key, value] : file.metadata()) fmt::print("{}: {} = {}\n", file.path(), key, value);
+    for (const auto& [key, value] : file.metadata())
+      fmt::print("{}: {} = {}\n", shown(file.path()), shown(key), shown(value));
   }
 }
 
@@ -101,10 +108,10 @@ int main(int argc, char** argv) {
     if (!config.empty()) {
       const auto file = config_file(path);
       configs_by_name.at(config)(io::read_json(file), file.string());
-      fmt::print("{}: agrees with {}\n", file.string(), config);
+      fmt::print("{}: agrees with {}\n", shown(file.string()), config);
     }
   } catch (const std::exception& e) {
-    fmt::print(stderr, "inspect: {}\n", e.what());
+    fmt::print(stderr, "inspect: {}\n", printable(e.what(), 30000, true));
     return 1;
   }
   return 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +11,7 @@
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 
 #include "common/program.hpp"
@@ -28,21 +29,27 @@ struct Series {
   std::vector<Point> points;
 };
 
+/// A number of a log's that becomes a place in the picture.
+double number_in(const io::json& object, const char* name, double least, double most, const std::string& subject) {
+  const auto at = object.find(name);
+  if (at != object.end() && at->is_number() && at->get<double>() >= least && at->get<double>() <= most) {
+    return at->get<double>();
+  }
+  throw Error(fmt::format("{}: {}", subject, name), at == object.end() ? "nothing" : io::detail::excerpt(*at),
+              fmt::format("a number from {:g} to {:g}", least, most));
+}
+
 /// The held-out accept lengths of a log of JSON lines.
 std::vector<Point> read_log(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(path, "nothing that can be read", "train_draft's log");
+  std::istringstream in(io::read_file(path));
   std::vector<Point> points;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const std::string subject = fmt::format("{}: line {}", path, number);
     const io::json record = io::parse_json(line, subject);
-    const io::json heldout = record.is_object() && record.contains("heldout") ? record["heldout"] : io::json(nullptr);
-    if (!heldout.is_object()) continue;
-    const io::json step = record.value("step", io::json(nullptr)),
-                   y = heldout.value("accept_length", io::json(nullptr));
-    if (!step.is_number() || !y.is_number()) throw Error(subject, line, "a step and its held-out accept_length");
-    points.push_back({step.get<double>(), y.get<double>()});
+    if (!record.is_object() || !record.contains("heldout") || !record["heldout"].is_object()) continue;
+    points.push_back(
+        {number_in(record, "step", 0, 1e15, subject), number_in(record["heldout"], "accept_length", 1, 1e6, subject)});
   }
   if (points.empty()) throw Error(path, "no look at held-out text", "at least one");
   return points;
@@ -158,6 +165,6 @@ int main(int argc, char** argv) {
     std::vector<Series> all;
     for (const auto& argument : arguments) all.push_back(read_series(argument));
     io::write_text(out, Plot(all).svg());
-    fmt::print("plot: {}\n", out.string());
+    fmt::print("plot: {}\n", printable(out.string()));
   });
 }

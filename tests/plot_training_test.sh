@@ -24,11 +24,29 @@ svg="$(cat "$dir/plot.svg")"
 [[ "$(grep -c '<polyline' "$dir/plot.svg")" == 2 && "$svg" == *"a&lt;b (3.00)"* && "$svg" == *"other (3.00)"* ]] ||
   fail "another legend: $svg"
 
-refuse "nowhere: found nothing that can be read" "a=$dir/nowhere" --out "$dir/no.svg"
+refuse "nowhere: found No such file or directory" "a=$dir/nowhere" --out "$dir/no.svg"
 refuse "series: found $dir/a.jsonl, wanted NAME=LOG" "$dir/a.jsonl" --out "$dir/no.svg"
 echo '{"step":1,"loss":2}' >"$dir/empty.jsonl"
 refuse "empty.jsonl: found no look at held-out text, wanted at least one" "a=$dir/empty.jsonl" --out "$dir/no.svg"
 echo '{"step":1,"heldout":{"loss":2}}' >"$dir/odd.jsonl"
-refuse "wanted a step and its held-out accept_length" "a=$dir/odd.jsonl" --out "$dir/no.svg"
+refuse "line 1: accept_length: found nothing, wanted a number from 1 to 1e+06" "a=$dir/odd.jsonl" --out "$dir/no.svg"
+# Numbers that are no places in a picture.
+for odd in '-1,"heldout":{"accept_length":2}' '1e300,"heldout":{"accept_length":2}' '1,"heldout":{"accept_length":1e308}' \
+  '1,"heldout":{"accept_length":0.5}' '"1","heldout":{"accept_length":2}' '1,"heldout":{"accept_length":null}'; do
+  echo "{\"step\":$odd}" >"$dir/odd.jsonl"
+  refuse "wanted a number from" "a=$dir/odd.jsonl" --out "$dir/no.svg"
+done
 echo 'x' >"$dir/bad.jsonl"
 refuse "bad.jsonl: line 1" "a=$dir/bad.jsonl" --out "$dir/no.svg"
+mkfifo "$dir/fifo"
+refuse "fifo: found a FIFO, wanted a regular file" "a=$dir/fifo" --out "$dir/no.svg"
+
+# The picture goes where a link leads; a device and a FIFO take it and stay.
+ln -s target.svg "$dir/link.svg" && ln -s /dev/null "$dir/null"
+"$program" "a<b=$dir/a.jsonl" "other=$dir/a.jsonl" --out "$dir/link.svg" >/dev/null || fail "no plot by a link"
+[[ -L "$dir/link.svg" ]] && cmp "$dir/plot.svg" "$dir/target.svg" || fail "the link is not followed"
+"$program" "a=$dir/a.jsonl" --out "$dir/null" >/dev/null || fail "no plot into a device"
+[[ -L "$dir/null" && -c /dev/null ]] || fail "the device is replaced"
+exec 3<>"$dir/fifo"  # somebody reads it
+"$program" "a<b=$dir/a.jsonl" "other=$dir/a.jsonl" --out "$dir/fifo" >/dev/null || fail "no plot into a FIFO"
+[[ -p "$dir/fifo" ]] && head -c "$(stat -c %s "$dir/plot.svg")" <&3 | cmp - "$dir/plot.svg" || fail "the FIFO got another plot"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include <k3spec/core/format.hpp>
+#include <k3spec/io/input_file.hpp>
 #include <k3spec/target/load.hpp>
 
 #include "../common/eagle3_form.hpp"
@@ -100,9 +99,7 @@ void check(Options& o, bool chain_given) {
 
 /// `count` pieces of a file at equal distances.
 std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path, index_t count, index_t length) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(path.string(), "nothing that can be read", "a text file");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = io::read_file(path);
   const auto size = static_cast<index_t>(text.size());
   if (size < length) throw Error(path.string() + ": bytes", std::to_string(size), "at least " + std::to_string(length));
   std::vector<std::vector<index_t>> prompts;

@@ -17,6 +17,7 @@
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/printable.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
@@ -131,12 +132,13 @@
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/convert.hpp>
+#include <k3spec/io/destination.hpp>
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/draft_conventions.hpp>
 #include <k3spec/io/engine_config.hpp>
+#include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
-#include <k3spec/io/mapped_file.hpp>
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/rope_config.hpp>
 #include <k3spec/io/safetensors.hpp>

@@ -373,8 +373,10 @@ TEST_CASE("a damaged file in the engines' layout is refused by tensor") {
   const auto rename = [&](const std::string& from, const std::string& to) {
     const auto file = io::Checkpoint::open(out.path());
     std::vector<io::TensorSource> tensors;
+    std::vector<std::vector<std::byte>> bytes;
     for (const auto& name : file.names()) {
-      tensors.push_back({name == from ? to : name, file.dtype(name), file.shape(name), file.bytes(name).data()});
+      bytes.push_back(file.read_bytes(name));
+      tensors.push_back({name == from ? to : name, file.dtype(name), file.shape(name), bytes.back().data()});
     }
     const test::TemporaryDirectory other;
     io::write_safetensors(other / "model.safetensors", tensors);

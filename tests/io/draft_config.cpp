@@ -83,9 +83,8 @@ TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle
 
 TEST_CASE("a K3 draft's file is, byte for byte, what it was") {
   const auto check = [](const char* name, const json& written) {
-    const MappedFile file(std::string(K3SPEC_SOURCE_DIR "/tests/data/drafts/") + name + "/config.json");
     CHECK(written.dump(2) + "\n" ==
-          std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
+          read_file(std::string(K3SPEC_SOURCE_DIR "/tests/data/drafts/") + name + "/config.json"));
   };
   check("eagle3_k3_tiny", draft_config_json<DraftKind::eagle3, KimiK3Tiny>({1, 3, 4}, DType::F32));
   check("dflash_k3_tiny", draft_config_json<DraftKind::dflash, configs::KimiK3TinyDFlash>({1, 3, 5}, DType::F32));

@@ -64,7 +64,7 @@ TEST_CASE("MXFP4 weights equal the reference, bit for bit") {
   dequantize_mxfp4(Matrix<const std::uint8_t>(packed.data(), rows, columns / 2),
                    Matrix<const std::uint8_t>(scale.data(), rows, columns / 32),
                    Matrix<double>(weight.data(), rows, columns));
-  const auto wanted = ref.file().bytes("output.weight");
+  const auto wanted = ref.file().read_bytes("output.weight");
   CHECK(std::memcmp(weight.data(), wanted.data(), wanted.size()) == 0);
   ref.compare("output.weight", Matrix<double>(weight.data(), rows, columns), 0);
   ref.finish();

@@ -89,7 +89,7 @@ class ReferenceCase {
     for (const io::TensorSlot& slot : io::slots<Layer>(weights, at)) {
       const std::string name = "param." + slot.name;
       file_.check(name, slot.shape, slot.dtype);
-      io::convert(file_.dtype(name), file_.bytes(name), slot.dtype, slot.data);
+      io::convert(file_.dtype(name), file_.read_bytes(name), slot.dtype, slot.data);
       read_.insert(name);
     }
   }
@@ -159,7 +159,7 @@ class ReferenceCase {
     if (is_fraction(t)) return file_.read<double>(name);
     std::vector<double> out;
     if (t == DType::BOOL || t == DType::U8) {
-      for (const std::byte b : file_.bytes(name)) out.push_back(std::to_integer<int>(b));
+      for (const std::byte b : file_.read_bytes(name)) out.push_back(std::to_integer<int>(b));
     } else {
       for (const std::int64_t x : file_.read<std::int64_t>(name)) out.push_back(static_cast<double>(x));
     }

@@ -64,6 +64,32 @@ TEST_CASE("a log that is not there yet is begun, and one that cannot be is an er
 TEST_CASE("a log that cannot be read is an error, and stays") {
   const Log log;
   std::filesystem::create_symlink("/proc/self/mem", log.file);  // opens, but has nothing at its beginning
-  CHECK_THROWS_WITH_AS(JsonLog(log.file, 2), doctest::Contains("wanted a log that can be read"), Error);
+  CHECK_THROWS_WITH_AS(JsonLog(log.file, 2), doctest::Contains("wanted a file that can be read"), Error);
   CHECK(std::filesystem::is_symlink(log.file));
+}
+
+TEST_CASE("a log goes where a link leads; a device and a FIFO get its lines and stay") {
+  const Log log;
+  std::filesystem::create_symlink("target", log.file);
+  log.steps(0, 2);
+  log.steps(1, 2);
+  CHECK(std::filesystem::is_symlink(log.file));
+  CHECK(test::contents(log / "target") == "{\"step\":1,\"run\":0}\n{\"step\":2,\"run\":1}\n");
+
+  std::filesystem::create_symlink("/dev/null", log / "null");
+  JsonLog(log / "null", 3).write({{"step", 4}});
+  CHECK(std::filesystem::is_symlink(log / "null"));
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+
+  REQUIRE(::mkfifo((log / "fifo").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(JsonLog(log / "fifo", 0), doctest::Contains("or a FIFO that is read"), Error);
+  const int reader = ::open((log / "fifo").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  JsonLog to_reader(log / "fifo", 3);  // what it was given before cannot be read back
+  to_reader.write({{"step", 4}});
+  to_reader.write({{"step", 5}});
+  char read[100];
+  const auto got = ::read(reader, read, sizeof(read));
+  ::close(reader);
+  CHECK(std::string(read, static_cast<std::size_t>(got)) == "{\"step\":4}\n{\"step\":5}\n");
+  CHECK(std::filesystem::is_fifo(log / "fifo"));
 }

@@ -74,3 +74,12 @@ TEST_CASE("a text too short or absent is refused") {
   CHECK(empty.open().windows(1) == 0);
   CHECK_THROWS_AS(ByteText(file / "none"), Error);
 }
+
+TEST_CASE("a text that is cut while a run learns from it stays what it was for the run") {
+  const Text file(20'000);
+  const auto text = file.open();
+  const auto before = windows(text, 1, 0, 4, 16);
+  std::filesystem::resize_file(file / "text", 3);
+  CHECK(windows(text, 1, 0, 4, 16) == before);
+  CHECK(text.size() == 20'000);
+}

@@ -1,20 +1,25 @@
 #pragma once
 /// \file
 /// The one exception type. Every message names the subject (file, tensor or config field), what was found and
-/// what was wanted.
+/// what was wanted. These may come from a file that anybody wrote, and the message goes to a terminal: so control
+/// characters are escaped, and each part is shortened to what can be read.
 /// defines: Error, require
 
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <k3spec/core/printable.hpp>
 
 namespace k3spec {
 
 class Error : public std::runtime_error {
  public:
   /// \param subject  the file, tensor or config field at fault, outermost first: "d.safetensors: 'fc.weight': shape"
+  /// \param wanted   may have several lines
   Error(std::string_view subject, std::string_view found, std::string_view wanted)
-      : std::runtime_error(sentence(subject, found, wanted)), subject_(subject), found_(found), wanted_(wanted) {}
+      : Error(Parts{printable(subject, most), printable(found, most), printable(wanted, most_wanted, true)}) {}
 
   const std::string& subject() const noexcept { return subject_; }
   const std::string& found() const noexcept { return found_; }
@@ -24,11 +29,18 @@ class Error : public std::runtime_error {
   Error within(std::string_view outer) const { return {std::string(outer) + ": " + subject_, found_, wanted_}; }
 
  private:
-  static std::string sentence(std::string_view subject, std::string_view found, std::string_view wanted) {
-    std::string text(subject);
-    text.append(": found ").append(found).append(", wanted ").append(wanted);
-    return text;
-  }
+  /// Bytes: a path may have 4096, and what is at fault stands behind it.
+  static constexpr std::size_t most = 6000, most_wanted = 16000;
+
+  struct Parts {
+    std::string subject, found, wanted;
+  };
+
+  explicit Error(Parts parts)
+      : std::runtime_error(parts.subject + ": found " + parts.found + ", wanted " + parts.wanted),
+        subject_(std::move(parts.subject)),
+        found_(std::move(parts.found)),
+        wanted_(std::move(parts.wanted)) {}
 
   std::string subject_, found_, wanted_;
 };

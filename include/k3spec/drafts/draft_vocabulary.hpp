@@ -71,7 +71,7 @@ class DraftVocabulary {
       ids[i] = to_id(checkpoint.path(), static_cast<index_t>(i), ids[i], vocab_size);
     try {
       DraftVocabulary vocabulary(ids, vocab_size);
-      vocabulary.check_t2d(checkpoint.bytes(t2d_name));
+      vocabulary.check_t2d(checkpoint.read_bytes(t2d_name));
       return vocabulary;
     } catch (const Error& e) {
       throw e.within(checkpoint.path());

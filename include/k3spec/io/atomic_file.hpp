@@ -3,6 +3,9 @@
 /// Files that are either whole or not there: written beside their place, made durable, then moved into it. What fails
 /// before the move leaves the file that stood there before. After it the new file stands, whole; when then its
 /// directory cannot be made durable, that is an Error too, and a loss of power may bring the old file back.
+///
+/// Of a link, the file that it leads to is replaced. Devices and FIFOs are never replaced: what is written goes through
+/// them, as it comes.
 /// defines: io::FileSink, io::write_atomically, io::write_text
 
 #include <algorithm>
@@ -12,27 +15,46 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <k3spec/core/error.hpp>
-#include <k3spec/io/mapped_file.hpp>
+#include <k3spec/io/destination.hpp>
 
 namespace k3spec::io {
 
-/// A new or emptied file, written front to back.
+/// A file written front to back.
 class FileSink {
  public:
+  /// A new or emptied file, which is no link.
   explicit FileSink(const std::filesystem::path& path)
-      : path_(path.string()), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (file_ < 0) fail("a file that can be created");
+      : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {}
+
+  /// Goes on behind what stands there; what is written through is opened as it is.
+  static FileSink append_to(const Destination& to) {
+    if (!to.written_through) return FileSink(to.path, O_CREAT | O_APPEND, "a file that can be written");
+    // Without a reader, opening a FIFO would wait for one.
+    FileSink sink(to.path, O_APPEND | O_NOCTTY | O_NONBLOCK, "a device that can be written, or a FIFO that is read");
+    if (::fcntl(sink.file_, F_SETFL, O_APPEND) != 0) sink.fail("a device that can be written");
+    sink.written_through_ = true;
+    return sink;
   }
+
   ~FileSink() {
     if (file_ >= 0) ::close(file_);
   }
-  FileSink(const FileSink&) = delete;
-  FileSink& operator=(const FileSink&) = delete;
+  FileSink(FileSink&& other) noexcept
+      : path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)),
+        written_through_(other.written_through_) {}
+  FileSink& operator=(FileSink&&) = delete;
+
+  void set_mode(::mode_t mode) const {
+    if (::fchmod(file_, mode) != 0) fail("a file whose permissions can be set");
+  }
 
   void write(const void* data, std::size_t size) {
     constexpr std::size_t most = std::size_t{1} << 30U;  // the system takes no more than 2 GB at a time
@@ -46,19 +68,24 @@ class FileSink {
     }
   }
 
-  /// Returns when the bytes have reached the disk.
+  /// Returns when the bytes have reached the disk. What is written through need not have one.
   void close() {
-    if (::fsync(file_) != 0) fail("data that reaches the disk");
+    if (::fsync(file_) != 0 && !(written_through_ && errno == EINVAL)) fail("data that reaches the disk");
     const int closed = ::close(file_);
     file_ = -1;
     if (closed != 0) fail("data that reaches the disk");
   }
 
  private:
+  FileSink(const std::filesystem::path& path, int flags, std::string_view wanted)
+      : path_(path.string()), file_(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666)) {
+    if (file_ < 0) fail(wanted);
+  }
   [[noreturn]] void fail(std::string_view wanted) const { throw Error(path_, last_system_error(), wanted); }
 
   std::string path_;
   int file_;
+  bool written_through_ = false;
 };
 
 namespace detail {
@@ -82,24 +109,32 @@ inline std::filesystem::path name_beside(const std::filesystem::path& path) {
 
 }  // namespace detail
 
-/// Replaces `path` by what `fill(FileSink&)` writes.
+/// Replaces `path`, or the file it is a link to, by what `fill(FileSink&)` writes. The permissions stay what they were.
+/// A device or a FIFO is written through instead, and may have had a part when `fill` or the disk fails.
 /// \throws Error when the disk fails, and what `fill` throws: `path` is then as it was, unless all that failed was
-///         syncing its directory after the move: then `path` is the new file, whole
+///         syncing its directory after the move: then `path` is the new file, whole; as destination does
 template <class Fill>
 void write_atomically(const std::filesystem::path& path, Fill&& fill) {
-  const std::filesystem::path beside = detail::name_beside(path);
+  const Destination to = destination(path);
+  if (to.written_through) {
+    FileSink sink = FileSink::append_to(to);
+    fill(sink);
+    return sink.close();
+  }
+  const std::filesystem::path beside = detail::name_beside(to.path);
   try {
     FileSink sink(beside);
+    if (to.mode) sink.set_mode(*to.mode);
     fill(sink);
     sink.close();
     std::error_code failed;
-    std::filesystem::rename(beside, path, failed);
+    std::filesystem::rename(beside, to.path, failed);
     if (failed) throw Error(path.string(), failed.message(), "a file that can be replaced");
   } catch (...) {
     ::unlink(beside.c_str());
     throw;
   }
-  detail::sync_directory(path.parent_path());
+  detail::sync_directory(to.path.parent_path());
 }
 
 /// \throws Error as write_atomically

@@ -51,7 +51,7 @@ class Checkpoint {
   const TensorInfo& info(const std::string& name) const { return file(name).info(stored_name(name)); }
   DType dtype(const std::string& name) const { return info(name).dtype; }
   const std::vector<index_t>& shape(const std::string& name) const { return info(name).shape; }
-  std::span<const std::byte> bytes(const std::string& name) const { return file(name).bytes(stored_name(name)); }
+  std::vector<std::byte> read_bytes(const std::string& name) const { return file(name).read_bytes(stored_name(name)); }
 
   template <class T>
   void read_into(const std::string& name, T* out, index_t count) const {
@@ -89,9 +89,7 @@ class Checkpoint {
 
   /// Tensor to shard, as the index says.
   static std::map<std::string, std::string> read_index(const std::filesystem::path& index) {
-    const MappedFile file(index);
-    const auto bytes = file.bytes();
-    const json root = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, index.string());
+    const json root = parse_json(read_file(index), index.string());
     const auto map = root.is_object() ? root.find("weight_map") : root.end();
     if (map == root.end() || !map->is_object())
       throw Error(index.string() + ": weight_map", "no object", "tensor names to file names");

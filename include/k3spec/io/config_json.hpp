@@ -17,17 +17,13 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>
+#include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
-#include <k3spec/io/mapped_file.hpp>
 
 namespace k3spec::io {
 
 /// \throws Error when the file cannot be read or is not JSON
-inline json read_json(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
-}
+inline json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 
 /// Where a model's fields are: under `text_config` when the model is more than text, else at the top.
 inline const json& text_config(const json& root) {
@@ -122,7 +118,8 @@ struct FieldComparison {
   Differences differences;
 
   void note(std::string_view field, const std::string& found, const std::string& wanted) {
-    differences.push_back(std::string(field) + ": found " + found + ", wanted " + wanted);
+    // A file may have given its names to fields, as long as it likes.
+    differences.push_back(printable(std::string(field) + ": found " + found + ", wanted " + wanted, 500));
   }
   json find(std::string_view field) const { return find_in_model(root, field); }
   template <class T>
@@ -166,8 +163,13 @@ inline void compare_layer_lists(FieldComparison& fields) {
 
 inline void throw_differences(std::string_view subject, const Differences& differences) {
   if (differences.empty()) return;
+  constexpr std::size_t most = 12000;  // bytes; more than all fields of a config take
   std::string lines = "none:";
-  for (const auto& line : differences) lines += "\n  " + line;
+  std::size_t said = 0;
+  for (; said < differences.size() && lines.size() + differences[said].size() < most; ++said) {
+    lines.append("\n  ").append(differences[said]);
+  }
+  if (said < differences.size()) lines += "\n  and " + std::to_string(differences.size() - said) + " more";
   throw Error(subject, std::to_string(differences.size()) + " differences from the config compiled in", lines);
 }
 

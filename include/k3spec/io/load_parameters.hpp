@@ -106,10 +106,10 @@ inline void check_slot(const Checkpoint& checkpoint, const TensorSlot& slot, con
 
 inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
   const index_t out = slot.shape[0], in = slot.shape[1];
-  const auto bytes = [&](const char* part) {
-    return reinterpret_cast<const std::uint8_t*>(checkpoint.bytes(slot.name + part).data());
-  };
-  const Matrix<const std::uint8_t> packed(bytes("_packed"), out, in / 2), scale(bytes("_scale"), out, in / mxfp4_block);
+  const auto packed_bytes = checkpoint.read<std::uint8_t>(slot.name + "_packed"),
+             scale_bytes = checkpoint.read<std::uint8_t>(slot.name + "_scale");
+  const Matrix<const std::uint8_t> packed(packed_bytes.data(), out, in / 2),
+      scale(scale_bytes.data(), out, in / mxfp4_block);
   with_type(slot.dtype, [&]<class T>(T*) {
     if constexpr (Element<T>) dequantize_mxfp4(packed, scale, Matrix<T>(static_cast<T*>(slot.data), out, in));
   });
@@ -117,9 +117,8 @@ inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
 
 inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
   if (is_mxfp4(checkpoint, slot)) return fill_mxfp4(checkpoint, slot);
-  const DType stored = checkpoint.dtype(slot.name);
-  const std::uint64_t wanted = *byte_count(stored, slot.shape);
-  convert(stored, checkpoint.bytes(slot.name).first(static_cast<std::size_t>(wanted)), slot.dtype, slot.data);
+  const std::uint64_t count = *byte_count(slot.dtype, slot.shape) / size_of(slot.dtype);
+  checkpoint.file(slot.name).read_part(checkpoint.stored_name(slot.name), 0, count, slot.dtype, slot.data);
 }
 
 }  // namespace detail

@@ -1,8 +1,10 @@
 #pragma once
 /// \file
-/// Reads tensors from one safetensors file.
+/// Reads tensors from one safetensors file. Whatever was written to it since it was opened, reading is memory-safe; a
+/// file that was cut is an Error.
 /// defines: io::SafetensorsFile, io::shape_of
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -12,7 +14,7 @@
 
 #include <k3spec/core/view.hpp>
 #include <k3spec/io/convert.hpp>
-#include <k3spec/io/mapped_file.hpp>
+#include <k3spec/io/input_file.hpp>
 #include <k3spec/io/safetensors_header.hpp>
 
 namespace k3spec::io {
@@ -26,7 +28,7 @@ std::vector<index_t> shape_of(const View<T, E...>& view) {
 
 class SafetensorsFile {
  public:
-  /// Maps the file and checks its whole header; no tensor is read.
+  /// Opens the file and checks its whole header; no tensor is read. The file stays open as long as this object lives.
   /// \throws Error naming file, tensor, what was found and what was wanted
   static SafetensorsFile open(const std::filesystem::path& path) { return SafetensorsFile(path); }
 
@@ -50,10 +52,31 @@ class SafetensorsFile {
   DType dtype(const std::string& name) const { return info(name).dtype; }
   const std::vector<index_t>& shape(const std::string& name) const { return info(name).shape; }
 
-  /// The tensor as stored, row-major; not aligned. Valid as long as this object, wherever it is moved.
-  std::span<const std::byte> bytes(const std::string& name) const {
+  /// A copy of the tensor as stored, row-major.
+  std::vector<std::byte> read_bytes(const std::string& name) const {
     const TensorInfo& i = info(name);
-    return file_.bytes().subspan(header_.data_start + i.begin, i.end - i.begin);
+    std::vector<std::byte> out(static_cast<std::size_t>(i.end - i.begin));
+    file_.read(header_.data_start + i.begin, out.data(), out.size());
+    return out;
+  }
+
+  /// Elements `first` to `first + count` of the tensor in storage order, as `to` (see can_convert).
+  /// \throws Error when the tensor has fewer elements, or does not convert
+  void read_part(const std::string& name, std::uint64_t first, std::uint64_t count, DType to, void* out) const {
+    check_dtype(name, to);
+    const TensorInfo& i = info(name);
+    const std::uint64_t size = size_of(i.dtype), all = (i.end - i.begin) / size;
+    if (first > all || count > all - first) {
+      throw Error(detail::tensor_subject(path_, name, "elements"), std::to_string(all),
+                  std::to_string(first) + " and " + std::to_string(count) + " more");
+    }
+    std::vector<std::byte> piece(static_cast<std::size_t>(std::min(count, piece_elements) * size));
+    auto* to_bytes = static_cast<std::byte*>(out);
+    for (std::uint64_t done = 0; done < count; done += piece_elements) {
+      const std::span bytes(piece.data(), static_cast<std::size_t>(std::min(count - done, piece_elements) * size));
+      file_.read(header_.data_start + i.begin + (first + done) * size, bytes.data(), bytes.size());
+      convert(i.dtype, bytes, to, to_bytes + done * size_of(to));
+    }
   }
 
   /// Throws Error unless the tensor has this shape and its elements can be held as `held_as`.
@@ -69,23 +92,21 @@ class SafetensorsFile {
   /// \throws Error on another count or an element type that does not convert
   template <class T>
   void read_into(const std::string& name, T* out, index_t count) const {
-    check_dtype(name, dtype_of<T>);
-    const auto stored = bytes(name);
-    const auto found = static_cast<index_t>(stored.size() / size_of(dtype(name)));
+    const index_t found = elements(name);
     if (found != count) {
       throw Error(detail::tensor_subject(path_, name, "elements"), std::to_string(found), std::to_string(count));
     }
-    convert(dtype(name), stored, dtype_of<T>, out);
+    read_part(name, 0, static_cast<std::uint64_t>(count), dtype_of<T>, out);
   }
 
   /// As above; the shape must be the view's.
   template <class T, index_t... E>
   void read_into(const std::string& name, const View<T, E...>& out) const {
     check(name, shape_of(out), dtype_of<T>);
-    const std::size_t row_bytes = static_cast<std::size_t>(out.row_size()) * size_of(dtype(name));
+    if (out.is_packed()) return read_into(name, out.data(), out.size());
+    const auto row = static_cast<std::uint64_t>(out.row_size());
     for (index_t i = 0; i < out.extent(0); ++i) {
-      convert(dtype(name), bytes(name).subspan(static_cast<std::size_t>(i) * row_bytes, row_bytes), dtype_of<T>,
-              out.row(i));
+      read_part(name, static_cast<std::uint64_t>(i) * row, row, dtype_of<T>, out.row(i));
     }
   }
 
@@ -94,14 +115,31 @@ class SafetensorsFile {
   std::vector<T> read(const std::string& name) const {
     static_assert(!std::same_as<T, bool>, "vector<bool> has no elements to read into: use read_into");
     check_dtype(name, dtype_of<T>);
-    std::vector<T> out(bytes(name).size() / size_of(dtype(name)));
-    convert(dtype(name), bytes(name), dtype_of<T>, out.data());
+    std::vector<T> out(static_cast<std::size_t>(elements(name)));
+    read_part(name, 0, out.size(), dtype_of<T>, out.data());
     return out;
   }
 
  private:
+  /// A piece that is read at a time stays in the processor's cache until it is converted.
+  static constexpr std::uint64_t piece_elements = 32768;
+
   explicit SafetensorsFile(const std::filesystem::path& path)
-      : path_(path.string()), file_(path), header_(parse_safetensors_header(path_, file_.bytes())) {}
+      : path_(path.string()), file_(path), header_(read_header(file_)) {}
+
+  static SafetensorsHeader read_header(const InputFile& file) {
+    std::byte prefix[8];
+    const std::size_t there = file.read_some(0, prefix, sizeof(prefix));
+    const std::uint64_t length = detail::header_length(file.path(), std::span(prefix).first(there), file.size());
+    std::string text(static_cast<std::size_t>(length), '\0');
+    file.read(8, text.data(), text.size());
+    return detail::parse_header_text(file.path(), text, file.size());
+  }
+
+  index_t elements(const std::string& name) const {
+    const TensorInfo& i = info(name);
+    return static_cast<index_t>((i.end - i.begin) / size_of(i.dtype));
+  }
 
   void check_dtype(const std::string& name, DType held_as) const {
     if (can_convert(dtype(name), held_as)) return;
@@ -110,7 +148,7 @@ class SafetensorsFile {
   }
 
   std::string path_;
-  MappedFile file_;
+  InputFile file_;
   SafetensorsHeader header_;
 };
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <k3spec/io/atomic_file.hpp>
@@ -53,22 +55,32 @@ inline std::uint64_t checked_bytes(const TensorSource& t) {
 
 /// Length and text of the header, padded so that the data starts at a multiple of 8.
 inline std::string header_bytes(const std::vector<const TensorSource*>& order, const Metadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  std::set<std::string> seen{"__metadata__"};
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  // As text at once: an ordered JSON object looks through all its members for each that is added.
+  std::set<std::string_view> seen{"__metadata__"};
+  std::string text = "{";
+  if (!metadata.empty()) text += "\"__metadata__\":" + json(metadata).dump();
   std::uint64_t offset = 0;
   for (const TensorSource* t : order) {
     if (!seen.insert(t->name).second)
       throw Error("'" + t->name + "'", "the name twice", "unique names, none of them __metadata__");
+    if (t->shape.size() > max_extents) {
+      throw Error("'" + t->name + "': shape", std::to_string(t->shape.size()) + " extents",
+                  "at most " + std::to_string(max_extents));
+    }
     const std::uint64_t end = offset + checked_bytes(*t);
-    nlohmann::ordered_json entry;
-    entry["dtype"] = name(t->dtype);
-    entry["shape"] = t->shape;
-    entry["data_offsets"] = {offset, end};
-    header.push_back({t->name, std::move(entry)});
+    text.append(text.size() > 1 ? "," : "")
+        .append(json(t->name).dump())
+        .append(":{\"dtype\":\"")
+        .append(name(t->dtype));
+    text.append("\",\"shape\":").append(json(t->shape).dump()).append(",\"data_offsets\":[");
+    text.append(std::to_string(offset)).append(",").append(std::to_string(end)).append("]}");
     offset = end;
   }
-  std::string text = header.dump();
+  text += "}";
+  if (text.size() > max_safetensors_header - 8) {
+    throw Error("safetensors header", std::to_string(text.size()) + " bytes",
+                "at most " + std::to_string(max_safetensors_header - 8));
+  }
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
   std::string prefix(8, '\0');

@@ -52,11 +52,10 @@ inline void check_mxfp4(const io::Checkpoint& checkpoint, const io::TensorSlot& 
 template <class T>
 void fill_mxfp4(const io::Checkpoint& checkpoint, const io::TensorSlot& slot) {
   const index_t out = slot.shape[0], in = slot.shape[1];
-  const auto part = [&](const std::string& name, index_t columns) {
-    const auto* data = reinterpret_cast<const std::uint8_t*>(checkpoint.bytes(name).data());
-    return Matrix<const std::uint8_t>(data, out, columns);
-  };
-  io::dequantize_mxfp4(part(packed_name(slot.name), in / 2), part(scale_name(slot.name), in / io::mxfp4_block),
+  const auto packed = checkpoint.read<std::uint8_t>(packed_name(slot.name)),
+             scale = checkpoint.read<std::uint8_t>(scale_name(slot.name));
+  io::dequantize_mxfp4(Matrix<const std::uint8_t>(packed.data(), out, in / 2),
+                       Matrix<const std::uint8_t>(scale.data(), out, in / io::mxfp4_block),
                        Matrix<T>(static_cast<T*>(slot.data), out, in));
 }
 

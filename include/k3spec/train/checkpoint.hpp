@@ -54,9 +54,7 @@ inline std::int64_t count_of(const io::json& j, const char* name, const std::str
 }
 
 inline io::json read_trainer_json(const std::filesystem::path& file) {
-  const io::MappedFile mapped(file);
-  const auto bytes = mapped.bytes();
-  io::json j = io::parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
+  io::json j = io::parse_json(io::read_file(file), file.string());
   const std::int64_t format = count_of(j, "format", file.string());
   if (format < trainer_format) {
     throw Error(file.string() + ": format", std::to_string(format),

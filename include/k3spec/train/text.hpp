@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Text as training data for models with a byte vocabulary: a token is a byte. Windows are plain pieces of the text,
-/// without a token that begins or ends them.
+/// without a token that begins or ends them. The whole text is held, so that a run learns from what it began with.
 /// defines: ByteText
 
 #include <cstdint>
@@ -12,21 +12,20 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/view.hpp>
-#include <k3spec/io/mapped_file.hpp>
+#include <k3spec/io/input_file.hpp>
 
 namespace k3spec {
 
 class ByteText {
  public:
   /// \throws Error when the file cannot be read
-  explicit ByteText(const std::filesystem::path& path) : path_(path.string()), file_(path) {}
+  explicit ByteText(const std::filesystem::path& path) : path_(path.string()), text_(io::read_file(path)) {}
 
   const std::string& path() const { return path_; }
   std::span<const std::uint8_t> bytes() const {
-    const auto b = file_.bytes();
-    return {reinterpret_cast<const std::uint8_t*>(b.data()), b.size()};
+    return {reinterpret_cast<const std::uint8_t*>(text_.data()), text_.size()};
   }
-  index_t size() const { return static_cast<index_t>(file_.bytes().size()); }
+  index_t size() const { return static_cast<index_t>(text_.size()); }
 
   /// Throws Error unless there is a window of `length` tokens.
   void check_length(index_t length) const {
@@ -70,7 +69,7 @@ class ByteText {
   }
 
   std::string path_;
-  io::MappedFile file_;
+  std::string text_;
 };
 
 }  // namespace k3spec
