@@ -6,6 +6,7 @@
 
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/config_json.hpp>
+#include <k3spec/io/stop_tokens.hpp>
 
 #include "tests/support/temporary.hpp"
 
@@ -116,6 +117,40 @@ TEST_CASE("layer lists cover 1 to L once") {
   constexpr auto beyond = std::numeric_limits<std::uint64_t>::max();
   CHECK(has(with({1, 2, 3, 5, 6, beyond}), "kda_layers: found [1,2,3,5,6,18446744073709551615], wanted a list"));
   CHECK(with({1, 2, 3, 5, 6, 7}, beyond) == Differences{"num_hidden_layers: found 18446744073709551615, wanted 8"});
+}
+
+TEST_CASE("a checkpoint's stop tokens: of both files, one or several, each once") {
+  const test::TemporaryDirectory folder;
+  const auto ids = [&](const json& config, const char* generation = nullptr) {
+    write_text(folder / "config.json", config.dump());
+    std::filesystem::remove(folder / generation_config_name);
+    if (generation != nullptr) write_text(folder / generation_config_name, generation);
+    return stop_token_ids(folder.path(), 260);
+  };
+  using Ids = std::vector<index_t>;
+  CHECK(ids(tiny()) == Ids{257});
+  CHECK(ids(tiny(), R"({"eos_token_id": [256, 257]})") == Ids{257, 256});
+  CHECK(ids(tiny(), R"({"eos_token_id": 0})") == Ids{257, 0});
+  CHECK(ids(tiny(), R"({"temperature": 1})") == Ids{257});
+  CHECK(ids(json::object(), R"({"eos_token_id": [259]})") == Ids{259});
+  CHECK(ids(json::object()).empty());
+  // A config that lists several, the one compiled in among them, is no other config.
+  json several = tiny();
+  several["text_config"]["eos_token_id"] = {256, 257};
+  CHECK(ids(several) == Ids{256, 257});
+  CHECK(target_differences<KimiK3Tiny>(several).empty());
+  several["text_config"]["eos_token_id"] = {255, 256};
+  CHECK(has(target_differences<KimiK3Tiny>(several), "eos_token_id: found [255,256], wanted 257"));
+  several["text_config"]["pad_token_id"] = {258};
+  CHECK(has(target_differences<KimiK3Tiny>(several), "pad_token_id: found [258], wanted 258"));
+
+  const std::string wanted = ", wanted a token or a list of them, each 0 to 259";
+  for (const char* wrong : {"260", "-1", "\"257\"", "[257,1.5]", "[[257]]", "9223372036854775808"}) {
+    const auto file = (folder / generation_config_name).string();
+    CHECK_THROWS_WITH_AS(ids(tiny(), (std::string(R"({"eos_token_id":)") + wrong + "}").c_str()),
+                         (file + ": eos_token_id: found " + wrong + wanted).c_str(), Error);
+  }
+  CHECK_THROWS_WITH_AS(ids(tiny(), "no JSON"), doctest::Contains("generation_config.json: found"), Error);
 }
 
 TEST_CASE("a file that is no config is refused by name") {

@@ -4,10 +4,12 @@
 /// defines: CheckedTarget, CheckedEagle3, CheckedDFlash, CheckedDSpark, check_mask_token,
 /// mask_token_warning
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/stop_tokens.hpp>
 #include <k3spec/core/error.hpp>
 
 namespace k3spec {
@@ -147,6 +149,9 @@ index_t check_mask_token() {
   if (*mask < 0 || *mask >= Config::vocab_size) fail(found, "0 to " + std::to_string(Config::vocab_size - 1));
   if (mask == Config::pad_token_id) fail(found, "another token than pad_token_id");
   if (mask == Config::eos_token_id) fail(found, "another token than eos_token_id");
+  const auto stops = stop_token_ids<Config>();
+  if (std::find(stops.begin(), stops.end(), *mask) != stops.end())
+    fail(found, "another token than those that end a text");
   return *mask;
 }
 

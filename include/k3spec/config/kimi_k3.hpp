@@ -48,6 +48,8 @@ struct KimiK3 {
   // Token ids; none where the model has no such token.
   static constexpr std::optional<index_t> bos_token_id = 163584;
   static constexpr std::optional<index_t> eos_token_id = 163586;
+  /// Tokens that end a text beside eos_token_id: [EOS], which the model emits, too.
+  static constexpr std::array<index_t, 1> other_stop_token_ids{163585};
   static constexpr std::optional<index_t> pad_token_id = 163839;
   /// Stands where a picture's embeddings go.
   static constexpr std::optional<index_t> media_token_id = 163605;
@@ -139,6 +141,7 @@ struct KimiK3Tiny : KimiK3 {
   static constexpr index_t num_hidden_layers = 8;
   static constexpr std::optional<index_t> bos_token_id = 256;
   static constexpr std::optional<index_t> eos_token_id = 257;
+  static constexpr std::array<index_t, 0> other_stop_token_ids{};
   static constexpr std::optional<index_t> pad_token_id = 258;
   static constexpr std::optional<index_t> media_token_id = std::nullopt;
   static constexpr index_t num_attention_heads = 4;
