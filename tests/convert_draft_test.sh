@@ -23,6 +23,7 @@ for version in 3 3.1; do
   cmp "$engine/model.safetensors" "$dir/again$version/model.safetensors" || exit 1
   cmp "$engine/config.json" "$dir/again$version/config.json" || exit 1
   grep -q '"aux_stream": "residual_mixture"' "$back/config.json" || fail "the convention is lost: $(cat "$back/config.json")"
+  grep -q '"ttt_steps": 5' "$back/config.json" || fail "the steps are lost: $(cat "$back/config.json")"
   # A file that names no conventions, as other tools write it, is not guessed at; one without an embedding has the
   # target's.
   mkdir "$dir/foreign$version" && cp "$engine/model.safetensors" "$dir/foreign$version"

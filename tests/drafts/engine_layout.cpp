@@ -47,7 +47,7 @@ using Scaled = Yarned<SoftmaxMscale::yarn_mscale_squared, 78>;
 using Unscaled = Yarned<SoftmaxMscale::none, 78>;
 using TooShort = Yarned<SoftmaxMscale::none, 77>;
 
-constexpr Eagle3Conventions mixed{.aux_stream = AuxStream::residual_mixture};
+constexpr Eagle3Conventions mixed{.aux_stream = AuxStream::residual_mixture, .ttt_steps = 4};
 
 template <class Config>
 Eagle3Conventions conventions_of() {

@@ -81,6 +81,21 @@ TEST_CASE_TEMPLATE("a draft's config.json is what it was written from", S, Eagle
   CHECK(has(S::differences(tiny_target()), "architectures: found [\"KimiK3For"));
 }
 
+TEST_CASE("the steps that an EAGLE-3 draft was unrolled for are written and read; other files do not name any") {
+  const auto read = [](const json& root) { return draft_conventions<DraftKind::eagle3>(root, "c.json").ttt_steps; };
+  json root = Eagle3::file({.ttt_steps = 7});
+  CHECK(root["ttt_steps"] == 7);
+  CHECK(read(root) == 7);
+  CHECK(Eagle3::differences(root).empty());
+  CHECK(read(Eagle3::file()) == std::nullopt);
+  CHECK(read(with_conventions(Eagle3::file(), Eagle3Conventions{.ttt_steps = 3})) == 3);
+  CHECK(read(with_conventions(root, Eagle3Conventions{.ttt_steps = 3})) == 7);
+  for (const json& wrong : {json(0), json(-1), json("5"), json(2.5), json(std::uint64_t{1} << 63)}) {
+    root["ttt_steps"] = wrong;
+    CHECK_THROWS_WITH_AS(read(root), doctest::Contains("c.json: ttt_steps: found "), Error);
+  }
+}
+
 TEST_CASE("a K3 draft's file is, byte for byte, what it was") {
   const auto check = [](const char* name, const json& written) {
     CHECK(written.dump(2) + "\n" ==

@@ -63,8 +63,10 @@ struct Eagle3Conventions {
   LayerIds layer_ids = LayerIds::after_layer_0;
   SoftmaxMscale softmax_mscale = SoftmaxMscale::none;
   StateNorm state_norm = StateNorm::pre_norm;
+  /// Steps that training unrolled the draft for, and so the tokens it drafts unless told otherwise; none: not known.
+  std::optional<index_t> ttt_steps = std::nullopt;
 
-  /// `v(name, value)` for each; with a mutable `c` the values can be set.
+  /// `v(name, value)` for each that is a name; with a mutable `c` the values can be set.
   template <class C, class V>
   static constexpr void visit(C& c, V&& v) {
     v("aux_stream", c.aux_stream);

@@ -150,6 +150,7 @@ json draft_config_json(
   };
   Form::template visit<Config>(set);
   Form::Conventions::visit(conventions, set);
+  detail::set_ttt_steps(root, conventions);
   set_rope<Config>(root);
   root["architectures"] = {Form::template architecture<Config>};
   root["model_type"] = detail::value_name(Config::backbone);

@@ -4,6 +4,7 @@
 /// defines: io::draft_conventions, io::with_conventions
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +47,31 @@ void compare_conventions(FieldComparison& fields, const Conventions& wanted) {
 
 }  // namespace detail
 
-/// The conventions a draft's config.json names.
+namespace detail {
+
+inline constexpr const char* ttt_steps_field = "ttt_steps";
+
+/// Steps an EAGLE-3 draft's training was unrolled for; none where the file does not say.
+/// \throws Error on what is no number of steps
+inline std::optional<index_t> ttt_steps_of(const json& root, std::string_view subject) {
+  const json found = find_in_model(root, ttt_steps_field);
+  if (found.is_null()) return std::nullopt;
+  const auto steps = as_index(found);
+  if (steps && *steps >= 1) return steps;
+  throw Error(std::string(subject) + ": " + ttt_steps_field, field_text(found), "a number of steps, at least 1");
+}
+
+/// Writes what the conventions say that is no name.
+template <class Conventions>
+void set_ttt_steps(json& root, const Conventions& conventions) {
+  if constexpr (requires { conventions.ttt_steps; }) {
+    if (conventions.ttt_steps) root[ttt_steps_field] = *conventions.ttt_steps;
+  }
+}
+
+}  // namespace detail
+
+/// The conventions a draft's config.json names, and for EAGLE-3 its ttt_steps, if there.
 /// \throws Error on one that is absent or has a name that is not known
 template <DraftKind Kind>
 typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::string_view subject = "config.json") {
@@ -57,6 +82,7 @@ typename DraftForm<Kind>::Conventions draft_conventions(const json& root, std::s
     if (!known) throw Error(std::string(subject) + ": " + name, detail::field_text(found), detail::all_names<E>());
     value = *known;
   });
+  if constexpr (requires { out.ttt_steps; }) out.ttt_steps = detail::ttt_steps_of(root, subject);
   return out;
 }
 
@@ -66,6 +92,9 @@ json with_conventions(json root, const Conventions& given) {
   Conventions::visit(given, [&](const char* name, auto value) {
     if (root.is_object() && detail::find_in_model(root, name).is_null()) root[name] = detail::value_name(value);
   });
+  if (root.is_object() && detail::find_in_model(root, detail::ttt_steps_field).is_null()) {
+    detail::set_ttt_steps(root, given);
+  }
   return root;
 }
 

@@ -108,6 +108,7 @@ json engine_config_json(const std::vector<index_t>& layer_ids, const Eagle3Conve
   Eagle3Conventions written = conventions;
   written.layer_ids = how.layer_ids;
   Form::Conventions::visit(written, set);
+  detail::set_ttt_steps(root, written);
   std::vector<index_t> ids;
   for (const index_t id : layer_ids) ids.push_back(layer_id(layer_number(id, conventions.layer_ids), how.layer_ids));
   detail::set_field(root, engine_layers_field, ids);

@@ -50,7 +50,9 @@ class Eagle3Method {
         fc_init_(settings.fc_init),
         features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
                   settings.length, settings.packing),
-        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {}
+        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
+    conventions_.ttt_steps = settings.ttt_steps;  // how many tokens the draft can chain: its files say so
+  }
 
   /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
   void initialize(Parameters<Draft, T>& parameters) const {
