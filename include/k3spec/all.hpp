@@ -32,6 +32,7 @@
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/config/parallel_options.hpp>
+#include <k3spec/config/stop_tokens.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/check.hpp>
@@ -145,17 +146,22 @@
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
+#include <k3spec/io/stop_tokens.hpp>
 
 // decode: lossless draft-and-verify, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>
 #include <k3spec/decode/block_session.hpp>
+#include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/eagle3_session.hpp>
+#include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/decode/sampling.hpp>
 #include <k3spec/decode/speculative.hpp>
+#include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/truncation.hpp>
 #include <k3spec/decode/verify.hpp>
 
 // train: trainers, optimizer, schedule, checkpoints, metrics

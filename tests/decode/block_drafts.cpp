@@ -107,6 +107,23 @@ TEST_CASE("trained block drafts: greedy decoding equals plain decoding on all pr
   });
 }
 
+TEST_CASE("a broken block draft costs speed only") {
+  for_each_trained([](const auto& trained) {
+    using Draft = typename DraftOf<std::remove_cvref_t<decltype(trained)>>::type;
+    Parameters<Draft, float> broken;
+    std::fill_n(broken.all().data(), broken.all().size(), std::numeric_limits<float>::quiet_NaN());
+    for (const double temperature : {0.0, 1.0}) {
+      DecodeOptions o = decode_options(4, 12);
+      o.temperature = temperature;
+      PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+      TinyDecoder<Draft> decoder(*tiny().target, tiny_layers, {}, {broken.weights()}, 160, o);
+      const auto result = decoder.generate(Cpu{1}, tiny().prompt(3));
+      CHECK(result.drafted == 0);
+      CHECK(result.tokens == plain.generate(Cpu{1}, tiny().prompt(3)).tokens);
+    }
+  });
+}
+
 TEST_CASE("a draft's own chain is what its block size gives") {
   DecodeOptions o;
   Parameters<DFlashDraft<configs::KimiK3TinyDFlash>, float> flash;
@@ -137,10 +154,10 @@ TEST_CASE("block drafts: short prompts, prefill chunks, token limits and the end
     }
     for (std::size_t i = 0; i < 3; ++i) {
       DecodeOptions o = decode_options(5);
-      o.eos_token_id = tiny().continuation(i)[20];
+      o.stop_token_ids = {tiny().continuation(i)[20]};
       PlainDecoder<Config, float> plain(*tiny().target, 160, o);
       const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
-      CHECK(wanted.back() == *o.eos_token_id);
+      CHECK(wanted.back() == o.stop_token_ids[0]);
       CHECK_MESSAGE(make(o).generate(Cpu{}, tiny().prompt(i)).tokens == wanted, name);
     }
   };

@@ -17,7 +17,7 @@ class Oracle {
  public:
   using value_type = float;
   static constexpr index_t states = 3 * Config::hidden_size, target_hidden = Config::hidden_size;
-  static constexpr index_t vocabulary = Config::vocab_size, max_chain = 32, default_chain = 6;
+  static constexpr index_t vocabulary = Config::vocab_size, max_chain = 32;
 
   struct Log {
     std::vector<index_t> text;  ///< of the prompt and greedy decoding
@@ -30,6 +30,7 @@ class Oracle {
     Log* log;
   };
   using Conventions = Eagle3Conventions;
+  static index_t default_chain(const Conventions&) { return 6; }
   static std::vector<Tap> taps(std::span<const index_t> ids, index_t n, const Conventions& conventions) {
     return eagle3_taps(ids, n, conventions);
   }

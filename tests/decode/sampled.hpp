@@ -2,7 +2,7 @@
 /// \file
 /// Do tokens drawn with a draft have the target's distribution? On a target so small that all of it is known, and on
 /// k3-tiny.
-/// defines: test::Small, test::small_target, test::distributions, test::exact_small, test::small_p, test::tiny_p
+/// defines: test::Small, test::small_target, test::distributions, test::exact_small_by, test::exact_small, test::small_p, test::tiny_p
 
 #include <doctest/doctest.h>
 
@@ -37,10 +37,21 @@ inline const FrozenTarget<Small, float>& small_target() {
   return target;
 }
 
-/// The target's distribution after each of the last `choices` tokens of a text.
-template <class Config>
+inline void softmax(std::span<double> x) {
+  double total = 0;
+  for (double& v : x) total += v = std::exp(v);
+  for (double& v : x) v /= total;
+}
+
+/// Logits become probabilities, whatever the text.
+struct Plainly {
+  void operator()(std::span<const index_t>, std::vector<double>& x) const { softmax(x); }
+};
+
+/// The target's distribution after each of the last `choices` tokens of a text. \param choose  (text, logits -> p)
+template <class Config, class Choose = Plainly>
 std::vector<std::vector<double>> distributions(const FrozenTarget<Config, float>& target, std::vector<index_t> text,
-                                               index_t choices) {
+                                               index_t choices, const Choose& choose = {}) {
   const auto n = static_cast<index_t>(text.size());
   TargetSession<Config, float> session(target, {}, n, n, choices, 0);
   session.forward(Cpu{}, text, choices);
@@ -48,9 +59,7 @@ std::vector<std::vector<double>> distributions(const FrozenTarget<Config, float>
   for (index_t r = 0; r < choices; ++r) {
     const float* x = session.logits().row(r);
     std::vector<double> p(x, x + Config::vocab_size);
-    double total = 0;
-    for (double& v : p) total += v = std::exp(v);
-    for (double& v : p) v /= total;
+    choose(std::span(text).first(static_cast<std::size_t>(n - choices + r + 1)), p);
     all.push_back(std::move(p));
   }
   return all;
@@ -63,32 +72,36 @@ struct ExactSmall {
 };
 inline const std::vector<index_t> small_prompt{5, 2};
 
+template <class Choose = Plainly>
+ExactSmall exact_small_by(const Choose& choose = {}) {
+  ExactSmall e;
+  constexpr std::size_t n = ExactSmall::n;
+  for (std::size_t i = 0; i < n * n * n; ++i) {
+    const std::array<std::size_t, 3> t{i / n / n, i / n % n, i % n};
+    std::vector<index_t> text = small_prompt;
+    for (const std::size_t x : t) text.push_back(static_cast<index_t>(x));
+    const auto p = distributions(small_target(), text, 4, choose);
+    e.first[i] = p[0][t[0]] * p[1][t[1]] * p[2][t[2]];
+    for (std::size_t x = 0; x < n; ++x) e.last[t[2] * n + x] += e.first[i] * p[3][x];
+  }
+  return e;
+}
+
 inline const ExactSmall& exact_small() {
-  static const ExactSmall exact = [] {
-    ExactSmall e;
-    constexpr std::size_t n = ExactSmall::n;
-    for (std::size_t i = 0; i < n * n * n; ++i) {
-      const std::array<std::size_t, 3> t{i / n / n, i / n % n, i % n};
-      std::vector<index_t> text = small_prompt;
-      for (const std::size_t x : t) text.push_back(static_cast<index_t>(x));
-      const auto p = distributions(small_target(), text, 4);
-      e.first[i] = p[0][t[0]] * p[1][t[1]] * p[2][t[2]];
-      for (std::size_t x = 0; x < n; ++x) e.last[t[2] * n + x] += e.first[i] * p[3][x];
-    }
-    return e;
-  }();
+  static const ExactSmall exact = exact_small_by();
   return exact;
 }
 
-/// The lesser p of two tests of 20,000 texts of four tokens by a decoder for the small target, of which the draft gave
-/// a good part. The first token is the prompt's own, the second and third are drafted, the fourth is the target's own
-/// when both stay.
+/// The lesser p of two tests of 20,000 texts, or as many as said, of four tokens by a decoder for the small target, of
+/// which the draft gave a good part. The first token is the prompt's own, the second and third are drafted, the fourth
+/// is the target's own when both stay.
 template <class Decoder>
-double small_p(Decoder& decoder, double least_accepted = 0.1) {
+double small_p(Decoder& decoder, double least_accepted = 0.1, const ExactSmall& exact = exact_small(),
+               std::uint64_t texts = 20000) {
   constexpr std::size_t n = ExactSmall::n;
   ExactSmall counts;
   index_t drafted = 0, accepted = 0;
-  for (std::uint64_t seed = 0; seed < 20000; ++seed) {
+  for (std::uint64_t seed = 0; seed < texts; ++seed) {
     decoder.reseed(seed);
     const auto result = decoder.generate(Cpu{1}, small_prompt);
     const auto at = [&](std::size_t i) { return static_cast<std::size_t>(result.tokens[i]); };
@@ -98,7 +111,7 @@ double small_p(Decoder& decoder, double least_accepted = 0.1) {
   }
   MESSAGE(accepted, " of ", drafted, " drafted tokens accepted");
   CHECK(static_cast<double>(accepted) >= least_accepted * static_cast<double>(drafted));
-  const double first = p_value(counts.first, exact_small().first), last = p_value(counts.last, exact_small().last);
+  const double first = p_value(counts.first, exact.first), last = p_value(counts.last, exact.last);
   return std::min(first, last);
 }
 

@@ -1,6 +1,7 @@
 // Speculative decoding gives plain greedy decoding's tokens, whatever the draft, the chain or the thread count.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include <k3spec/decode/eagle3_session.hpp>
@@ -80,15 +81,64 @@ TEST_CASE("decoding ends with the end-of-sequence token, inside an accepted bloc
   index_t inside = 0;
   for (std::size_t i = 0; i < 8; ++i) {
     DecodeOptions o = decode_options(5);
-    o.eos_token_id = tiny().continuation(i)[41];
+    o.stop_token_ids = {tiny().continuation(i)[41]};
     PlainDecoder<Config, float> plain(*tiny().target, 160, o);
     Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o);
     const auto wanted = plain.generate(Cpu{}, tiny().prompt(i)).tokens;
-    CHECK(wanted.back() == *o.eos_token_id);
+    CHECK(wanted.back() == o.stop_token_ids[0]);
     const auto result = decoder.generate(Cpu{}, tiny().prompt(i));
     CHECK(result.tokens == wanted);
+    CHECK(result.finish == FinishReason::stop_token);
     // Every forward adds its accepted tokens and one more, unless the end comes first.
-    if (result.accepted + result.target_forwards + 1 > static_cast<index_t>(result.tokens.size())) ++inside;
+    const auto emitted = static_cast<index_t>(result.tokens.size()) - 1;
+    if (result.accepted + result.target_forwards <= emitted) continue;
+    ++inside;
+    CHECK(result.accept_length() == static_cast<double>(emitted) / static_cast<double>(result.target_forwards));
+  }
+  CHECK(inside > 0);
+}
+
+TEST_CASE("any of several stop tokens ends a text") {
+  const auto trained = load_trained();
+  const auto ids = target_ids(trained.vocabulary);
+  const auto whole = tiny().continuation(2);
+  DecodeOptions o = decode_options(5);
+  for (const std::size_t at : {0U, 9U, 40U}) {
+    // The second one never comes before the first.
+    o.stop_token_ids = {259, whole[at]};
+    const auto end = std::find(whole.begin(), whole.end(), whole[at]) + 1;
+    PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+    Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o);
+    for (const auto& result : {plain.generate(Cpu{}, tiny().prompt(2)), decoder.generate(Cpu{}, tiny().prompt(2))}) {
+      CHECK(result.tokens == std::vector<index_t>(whole.begin(), end));
+      CHECK(result.finish == FinishReason::stop_token);
+    }
+  }
+  o.stop_token_ids = {7, 260};
+  CHECK_THROWS_WITH_AS((PlainDecoder<Config, float>(*tiny().target, 160, o)),
+                       "stop_token_ids: found 260, wanted 0 to 259", Error);
+  CHECK_THROWS_WITH_AS(Decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o),
+                       "stop_token_ids: found 260, wanted 0 to 259", Error);
+}
+
+TEST_CASE("a text ends where a stop string does, inside an accepted block too") {
+  const auto trained = load_trained();
+  const auto ids = target_ids(trained.vocabulary);
+  DecodeOptions o = decode_options(5);
+  o.token_bytes = byte_of_token;
+  index_t inside = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::string whole;
+    for (const index_t t : tiny().continuation(i)) whole += byte_of_token(t);
+    o.stop_strings = {whole.substr(30 + i, 4), "no such text"};
+    const auto end = whole.find(o.stop_strings[0]) + 4;
+    PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+    Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), ids}, 160, o);
+    const auto result = decoder.generate(Cpu{}, tiny().prompt(i));
+    CHECK(result.finish == FinishReason::stop_string);
+    CHECK(result.tokens.size() == end);
+    CHECK(result.tokens == plain.generate(Cpu{}, tiny().prompt(i)).tokens);
+    if (result.accepted + result.target_forwards >= static_cast<index_t>(end)) ++inside;
   }
   CHECK(inside > 0);
 }
@@ -170,6 +220,166 @@ TEST_CASE("EAGLE-3 at temperature 1: 20,000 texts have the target's distribution
     const double p = small_p(decoder);
     CHECK_MESSAGE(p > 0.01, names_of<Verification>[static_cast<std::size_t>(rule)], ": p = ", p);
   }
+}
+
+TEST_CASE("truncated and penalised: 8,000 texts have the distribution of what the target's logits become") {
+  DecodeOptions o = decode_options(2, 4);
+  o.temperature = 0.8;
+  o.truncation = {.top_k = 7, .top_p = 0.93, .min_p = 0.02};
+  o.draft_truncation = Truncation{.top_k = 5};
+  o.logit_processor = in_turn(Penalties({1.6, 0.5, 0.8}, Small::vocab_size), LogitBias({{3, 0.7}}, Small::vocab_size));
+  const auto exact = exact_small_by([&](std::span<const index_t> text, std::vector<double>& x) {
+    for (index_t t = 0; t < Small::vocab_size; ++t) {
+      double& logit = x[static_cast<std::size_t>(t)];
+      if (std::count(text.begin(), text.end(), t) > 0) logit = logit > 0 ? logit / 1.6 : logit * 1.6;
+      const auto times = std::count(text.begin() + 2, text.end(), t);
+      if (times > 0) logit -= 0.5 + 0.8 * static_cast<double>(times);
+      if (t == 3) logit += 0.7;
+      logit /= 0.8;
+    }
+    softmax(x);
+    auto order = x;
+    std::sort(order.rbegin(), order.rend());
+    std::size_t kept = 0;
+    for (double mass = 0; kept < 7 && mass < 0.93 && order[kept] >= 0.02 * order[0]; ++kept) mass += order[kept];
+    double total = 0;
+    for (double& p : x) total += p = p >= order[kept - 1] ? p : 0;
+    for (double& p : x) p /= total;
+  });
+  Parameters<Eagle3Draft<Small>, float> random;
+  random.initialize(2, 0.3);
+  SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+      small_target(), std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
+  const double p = small_p(decoder, 0.05, exact, 8000);
+  CHECK_MESSAGE(p > 0.01, "p = ", p);
+}
+
+TEST_CASE("greedy decoding with penalties equals plain decoding with them, and allocates nothing on its way") {
+  const auto trained = load_trained();
+  DecodeOptions o = decode_options(5);
+  std::size_t first = 0, last = 0;
+  const auto count = [&](const TextSoFar& text, auto) {
+    if (text.size() == 64) first = allocations();
+    last = allocations();
+  };
+  o.logit_processor = in_turn(Penalties({.repetition = 1.1, .frequency = 0.3}, Config::vocab_size), count);
+  o.stop_strings = {"no such text"}, o.token_bytes = byte_of_token;
+  PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+  Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160,
+                  o);
+  index_t accepted = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto wanted = plain.generate(Cpu{1}, tiny().prompt(i)).tokens;
+    CHECK(wanted != tiny().continuation(i));
+    CHECK(last == first);
+    const auto result = decoder.generate(Cpu{1}, tiny().prompt(i));
+    CHECK(result.tokens == wanted);
+    accepted += result.accepted;
+  }
+  CHECK(accepted > 30);
+  // At a temperature, too: from the second round on, for the prompt's ends with an allocation.
+  o.temperature = 0.7;
+  o.truncation = {20, 0.95, 0.01};
+  o.logit_processor = in_turn(Penalties({.presence = 0.3}, Config::vocab_size), [&](const TextSoFar& text, auto) {
+    if (text.size() == 65) first = allocations();
+    last = allocations();
+  });
+  Decoder drawn(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160, o);
+  CHECK(drawn.generate(Cpu{1}, tiny().prompt(0)).tokens.size() == 96);
+  CHECK(last == first);
+}
+
+TEST_CASE("a target of NaNs is an error that names the position, with and without a draft") {
+  Parameters<K3Target<Small>, float> broken;
+  broken.initialize(1, 0.4);
+  broken.mutable_weights().norm(0) = std::numeric_limits<float>::quiet_NaN();
+  const FrozenTarget<Small, float> target(broken.weights());
+  Parameters<Eagle3Draft<Small>, float> random;
+  random.initialize(2, 0.3);
+  for (const double temperature : {0.0, 1.0}) {
+    DecodeOptions o = decode_options(2, 4);
+    o.temperature = temperature;
+    PlainDecoder<Small, float> plain(target, 8, o);
+    SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+        target, std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
+    const auto message =
+        "target: logits of position 2: found NaN among them or no finite largest one, wanted a finite largest one to "
+        "choose by";
+    CHECK_THROWS_WITH_AS(plain.generate(Cpu{1}, small_prompt), message, Error);
+    CHECK_THROWS_WITH_AS(decoder.generate(Cpu{1}, small_prompt), message, Error);
+  }
+}
+
+TEST_CASE("one row without a finite largest logit is an error where the text comes to it, and only there") {
+  const auto trained = load_trained();
+  for (const double temperature : {0.0, 1e-6, 0.7}) {
+    for (const index_t position : {64, 66, 75, 76}) {
+      DecodeOptions o = decode_options(5, 40);
+      o.temperature = temperature;
+      o.logit_processor = [&](const TextSoFar& text, auto logits) {
+        using S = typename decltype(logits)::value_type;
+        if (text.size() == position) logits[5] = std::numeric_limits<S>::quiet_NaN();
+        if (text.size() == position + 1) std::fill(logits.begin(), logits.end(), std::numeric_limits<S>::infinity());
+      };
+      const auto run = [&](const DecodeOptions& options) {
+        Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)},
+                        160, options);
+        return decoder.generate(Cpu{1}, tiny().prompt(2));
+      };
+      CHECK_THROWS_WITH_AS(
+          run(o), doctest::Contains(("target: logits of position " + std::to_string(position) + ":").c_str()), Error);
+      // A text that ends before it needs nothing of it.
+      o.max_new_tokens = position - 64;
+      const auto ended = run(o);
+      CHECK(static_cast<index_t>(ended.tokens.size()) == position - 64);
+      // Drawn tokens are others when a block is shorter, as at the end of a text.
+      if (position == 64 || temperature > 0.1) continue;
+      o.max_new_tokens = 40;
+      o.stop_token_ids = {ended.tokens.back()};
+      CHECK(run(o).finish == FinishReason::stop_token);
+    }
+  }
+}
+
+TEST_CASE("a broken draft costs speed only") {
+  DecodeOptions o = decode_options(3, 20);
+  const std::vector<index_t> ids{0, 1, 3, 4, 6, 8, 11};
+  for (const double temperature : {0.0, 1.0}) {
+    o.temperature = temperature;
+    PlainDecoder<Small, float> plain(small_target(), 30, o);
+    const auto wanted = plain.generate(Cpu{1}, small_prompt).tokens;
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      for (const bool all : {true, false}) {
+        Parameters<Eagle3Draft<Small>, float> broken;
+        broken.initialize(2, 0.3);
+        const auto w = broken.all();
+        if (all) std::fill_n(w.data(), w.size(), value);
+        broken.mutable_weights().lm_head.weight(2, 3) = value;
+        SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+            small_target(), std::array<index_t, 3>{0, 1, 3}, {}, {broken.weights(), ids}, 30, o);
+        const auto result = decoder.generate(Cpu{1}, small_prompt);
+        // Nothing is proposed, so that drawn tokens are plain decoding's, too.
+        if (all || value != value) CHECK(result.drafted == 0);
+        if (result.drafted == 0 || temperature == 0) CHECK(result.tokens == wanted);
+        CHECK(result.tokens.size() == 20);
+      }
+    }
+  }
+}
+
+TEST_CASE("a chain is as long as the draft's training unrolled it, unless told otherwise") {
+  Parameters<Draft, float> random;
+  const auto chain = [&](std::optional<index_t> ttt_steps, std::optional<index_t> asked) {
+    DecodeOptions o;
+    o.chain = asked;
+    return Decoder(*tiny().target, aux_layers, {.ttt_steps = ttt_steps},
+                   {random.weights(), std::vector<index_t>(64, 0)}, 100, o)
+        .chain();
+  };
+  CHECK(chain(2, {}) == 2);
+  CHECK(chain(7, 3) == 3);
+  CHECK(chain(40, {}) == 16);
+  CHECK(chain({}, {}) == 5);
 }
 
 TEST_CASE("plain decoding at temperature 1: 20,000 texts have the target's distribution") {

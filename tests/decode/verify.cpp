@@ -339,7 +339,8 @@ TEST_CASE("logits become weights: hot, cold, and no numbers") {
   Sampling{1e-6, 0}.weigh(Cpu{}, row);
   CHECK(x == std::vector<float>{0, 1, 0, 0, 0});
   x.assign(5, std::numeric_limits<float>::quiet_NaN());
-  CHECK_THROWS_WITH_AS((Sampling{1, 0}.choose(Cpu{}, row, Decision::token, 0)),
+  Sampling{1, 0}.weigh(Cpu{}, row);
+  CHECK_THROWS_WITH_AS((Distribution<float>(std::span<const float>(x))),
                        "token weights: sum: found nan, wanted positive and finite", Error);
 }
 

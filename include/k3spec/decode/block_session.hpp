@@ -35,9 +35,10 @@ class BlockSession {
   using S = accumulate_t<T>;
   static constexpr index_t states = Draft::target_width, target_hidden = Config::target_hidden_size;
   static constexpr index_t vocabulary = Draft::vocabulary;
-  static constexpr index_t max_chain = 256, default_chain = Draft::block_size - Heads::first_slot;
+  static constexpr index_t max_chain = 256;
 
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
+  static index_t default_chain(const Conventions&) { return Draft::block_size - Heads::first_slot; }
   struct Source {
     /// Must outlive the session, which views their vectors and tables.
     typename Draft::template Weights<const T> weights;
@@ -93,7 +94,7 @@ class BlockSession {
   }
 
   /// A block of at most `count` tokens, 0 to the planned chain, behind the anchor: fewer where the product of the
-  /// draft's confidences falls below min_confidence.
+  /// draft's confidences falls below min_confidence, or logits have no finite largest one.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
   Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
     require_draft(count, sampling, length_, size_);
@@ -182,8 +183,9 @@ class BlockSession {
     if (!heads_.finish(cpu, weights_, out, k, tokens_.rows(k, 1), size_.min_confidence, reach, logits, block.heads)) {
       return false;
     }
-    tokens_(k + 1) = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k, length_ + 1);
-    return true;
+    const auto token = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k, length_ + 1);
+    if (token) tokens_(k + 1) = *token;
+    return token.has_value();
   }
 
   index_t mask_;

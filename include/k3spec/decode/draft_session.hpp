@@ -27,7 +27,9 @@ struct SessionSize {
 /// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
 /// source, size).
 ///   append(cpu, states [n, D::states], ids [n])  n positions that are verified, and the tokens one position later
-///   draft(cpu, count, sampling)                  at most `count` tokens behind the newest of those
+///   draft(cpu, count, sampling)                  at most `count` tokens behind the newest of those; none from logits
+///                                                without a finite largest one: a broken draft only costs speed
+///   default_chain(conventions)                   tokens that it was trained to draft
 template <class D>
 concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename D::value_type>& states,
                                 std::span<const index_t> ids, index_t n, const Sampling& sampling,
@@ -37,7 +39,8 @@ concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename
   d.append(cpu, states, ids);
   { d.draft(cpu, n, sampling) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
   { D::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
-  { D::default_chain + D::max_chain + D::states + D::target_hidden + D::vocabulary } -> std::convertible_to<index_t>;
+  { D::default_chain(conventions) + D::max_chain + D::states + D::vocabulary } -> std::convertible_to<index_t>;
+  { D::target_hidden } -> std::convertible_to<index_t>;
 };
 
 /// What is refused before an append touches anything.

@@ -7,6 +7,7 @@
 /// defines: Eagle3Session
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,9 +24,14 @@ class Eagle3Session {
   using value_type = T;
   using S = accumulate_t<T>;
   static constexpr index_t states = Draft::aux_width, target_hidden = Draft::aux_size, vocabulary = Draft::vocabulary;
-  static constexpr index_t max_chain = Draft::max_steps, default_chain = 5;
+  static constexpr index_t max_chain = Draft::max_steps;
 
   using Conventions = Eagle3Conventions;
+  /// Of a draft whose file does not say for how many steps it was trained.
+  static constexpr index_t usual_chain = 5;
+  static index_t default_chain(const Conventions& conventions) {
+    return std::min(conventions.ttt_steps.value_or(usual_chain), max_chain);
+  }
   struct Source {
     /// Must outlive the session, which views their vectors and embedding.
     typename Draft::template Weights<const T> weights;
@@ -79,7 +85,8 @@ class Eagle3Session {
     tip_hidden_ = fc_.rows(n - 1, 1);
   }
 
-  /// A chain of `count` tokens, 0 to the planned chain, behind the last appended position.
+  /// A chain of `count` tokens, 0 to the planned chain, behind the last appended position; fewer where logits have no
+  /// finite largest one.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
   Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
     require_draft(count, sampling, length_, size_);
@@ -96,7 +103,12 @@ class Eagle3Session {
       }
       attend(cpu, s, std::span(keys).first(static_cast<std::size_t>(k + 1)));
       Draft::template after_attention<T>(cpu, weights_, s, in);
-      drafted_[static_cast<std::size_t>(k)] = choose(cpu, s, sampling, k);
+      const auto token = choose(cpu, s, sampling, k);
+      if (!token) {
+        count = k;
+        break;
+      }
+      drafted_[static_cast<std::size_t>(k)] = *token;
       in = s.out;
     }
     const std::span<const index_t> tokens{drafted_.data(), static_cast<std::size_t>(count)};
@@ -125,12 +137,13 @@ class Eagle3Session {
   }
 
   /// Token k of the chain, as the target's id.
-  index_t choose(const Cpu& cpu, const Step& s, const Sampling& sampling, index_t k) {
+  std::optional<index_t> choose(const Cpu& cpu, const Step& s, const Sampling& sampling, index_t k) {
     Draft::head_input(cpu, weights_, s.out, head_in_);
     Draft::compute_logits(cpu, weights_, head_in_, logits_);
-    const index_t token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k, length_ + 1);
+    const auto token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k, length_ + 1);
+    if (!token) return std::nullopt;
     if (!sampling.is_greedy()) spread(k);
-    return to_target_[static_cast<std::size_t>(token)];
+    return to_target_[static_cast<std::size_t>(*token)];
   }
 
   /// Token k's weights over the target's ids. What the draft cannot say stays 0.

@@ -2,10 +2,11 @@
 /// \file
 /// Plain decoding: one target forward per token. What speculative decoding must equal: token for token when greedy, in
 /// distribution at a temperature.
-/// defines: PlainDecoder, require_prompt, prefill
+/// defines: PlainDecoder, require_prompt, prefill, throw_no_largest_logit, choose_token
 
 #include <string>
 
+#include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/target_session.hpp>
 
 namespace k3spec {
@@ -34,42 +35,55 @@ void prefill(const Cpu& cpu, Session& session, std::span<const index_t> prompt, 
   }
 }
 
+/// \param position  of the token that was to be chosen, the prompt's first token being 0
+[[noreturn]] inline void throw_no_largest_logit(index_t position) {
+  throw Error("target: logits of position " + std::to_string(position), "NaN among them or no finite largest one",
+              "a finite largest one to choose by");
+}
+
+/// The target's token behind a text, from its logits [1, vocabulary], which are changed.
+/// \throws Error on logits without a finite largest one
+template <class S>
+index_t choose_token(const Cpu& cpu, const DecodeOptions& options, const Matrix<S>& logits, const TextSoFar& text) {
+  options.logit_processor(text, std::span<S>(logits.data(), static_cast<std::size_t>(logits.size())));
+  const auto token = options.sampling().choose(cpu, logits, Decision::token, text.size());
+  if (!token) throw_no_largest_logit(text.size());
+  return *token;
+}
+
 template <class Config, Element T>
 class PlainDecoder {
  public:
   /// \param capacity  the most positions of prompt and generated tokens together
   /// \throws Error on options out of range; those of a draft do not matter here
   PlainDecoder(const FrozenTarget<Config, T>& target, index_t capacity, const DecodeOptions& options)
-      : options_(options.checked(capacity)),
+      : options_(options.checked(capacity, Config::vocab_size)),
         capacity_(capacity),
+        text_(options),
         session_(target, {}, capacity, std::min(options.prefill_chunk, capacity), 1, 0) {}
 
   /// What generate draws from now on; see DecodeOptions.
   void reseed(std::uint64_t seed) { options_.seed = seed; }
 
-  /// \throws Error on an empty prompt or one that leaves no room
+  /// \throws Error on an empty prompt or one that leaves no room, and on logits without a finite largest one
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
     require_prompt(prompt, capacity_, options_);
-    DecodeResult result;
-    if (options_.max_new_tokens == 0) return result;
-    result.tokens.reserve(static_cast<std::size_t>(options_.max_new_tokens));
+    text_.begin(prompt);
+    if (text_.ended()) return text_.take();
     prefill(cpu, session_, prompt, options_.prefill_chunk, [](index_t, index_t) {});
-    result.tokens.push_back(choose(cpu));
-    while (!options_.is_complete(result)) {
-      session_.forward(cpu, std::span(&result.tokens.back(), 1), 1);
-      ++result.target_forwards;
-      result.tokens.push_back(choose(cpu));
+    text_.push(choose_token(cpu, options_, session_.logits(), text_.text()));
+    while (!text_.ended()) {
+      session_.forward(cpu, text_.last(), 1);
+      ++text_.result().target_forwards;
+      text_.push(choose_token(cpu, options_, session_.logits(), text_.text()));
     }
-    return result;
+    return text_.take();
   }
 
  private:
-  index_t choose(const Cpu& cpu) {
-    return options_.sampling().choose(cpu, session_.logits(), Decision::token, session_.length());
-  }
-
   DecodeOptions options_;
   index_t capacity_;
+  Continuation text_;
   TargetSession<Config, T> session_;
 };
 

@@ -6,13 +6,16 @@
 /// what the first one rejected would weigh on the second.
 /// defines: Decision, Sampling, Distribution, pick
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/rng.hpp>
+#include <k3spec/decode/truncation.hpp>
 #include <k3spec/expr/reduce.hpp>
 #include <k3spec/ops/argmax.hpp>
 
@@ -61,10 +64,11 @@ index_t pick(const Distribution<S>& p, double u) {
 }
 
 /// How tokens are chosen: the likeliest one at temperature 0, else at random with probability ∝ exp(logit /
-/// temperature).
+/// temperature) from those that the truncation keeps.
 struct Sampling {
   double temperature = 0;
   std::uint64_t seed = 0;
+  Truncation truncation = {};
 
   bool is_greedy() const { return temperature == 0; }
 
@@ -79,14 +83,19 @@ struct Sampling {
   template <class S>
   void weigh(const Cpu& cpu, const Matrix<S>& logits) const {
     evaluate(cpu, exp((expr::arg<0> - row_max(expr::arg<0>)) * (1 / temperature)), logits, logits);
+    for (index_t r = 0; r < logits.extent(0); ++r) {
+      truncation.apply(std::span<S>(logits.row(r), static_cast<std::size_t>(logits.extent(1))));
+    }
   }
 
-  /// The token at `position` from its logits [1, tokens], which become weights unless the choice is greedy.
-  /// \throws Error at a temperature on logits that are no numbers
+  /// The token at `position` from its logits [1, tokens], which become weights unless the choice is greedy; none when
+  /// they have a NaN or no finite largest value.
   template <class S>
-  index_t choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position,
-                 index_t round = 0) const {
-    if (is_greedy()) return argmax_row(logits.data(), logits.extent(1));
+  std::optional<index_t> choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position,
+                                index_t round = 0) const {
+    const index_t likeliest = argmax_row(logits.data(), logits.extent(1));
+    if (!std::isfinite(logits(0, likeliest))) return std::nullopt;
+    if (is_greedy()) return likeliest;
     weigh(cpu, logits);
     return pick(Distribution<S>({logits.data(), static_cast<std::size_t>(logits.extent(1))}),
                 uniform(decision, position, round));

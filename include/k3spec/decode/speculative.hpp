@@ -31,9 +31,10 @@ class SpeculativeDecoder {
   SpeculativeDecoder(const Target& target, std::span<const index_t> layers,
                      const typename Session::Conventions& conventions, typename Session::Source draft, index_t capacity,
                      const DecodeOptions& options)
-      : options_(options.checked(capacity, Session::max_chain)),
-        chain_(options.chain.value_or(Session::default_chain)),
+      : options_(options.checked(capacity, TargetConfig::vocab_size, Session::max_chain)),
+        chain_(options.chain.value_or(Session::default_chain(conventions))),
         capacity_(capacity),
+        text_(options),
         target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), capacity + chain_, rows(),
                 chain_ + 1, chain_ + 1),
         draft_(target, std::move(draft), {capacity, rows(), chain_, options.temperature != 0, options.min_confidence}),
@@ -45,16 +46,17 @@ class SpeculativeDecoder {
   /// What generate draws from now on; see DecodeOptions.
   void reseed(std::uint64_t seed) { options_.seed = seed; }
 
-  /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution.
-  /// \throws Error on an empty prompt or one that leaves no room
+  /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution. So it is with
+  /// a draft of NaNs, too, which proposes nothing that stays.
+  /// \throws Error on an empty prompt or one that leaves no room, and on logits of the target without a finite largest
+  ///         one for a token of the text, as plain decoding does
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
     require_prompt(prompt, capacity_, options_);
-    DecodeResult result;
-    if (options_.max_new_tokens == 0) return result;
-    result.tokens.reserve(static_cast<std::size_t>(options_.max_new_tokens));
-    result.tokens.push_back(read_prompt(cpu, prompt));
-    while (!options_.is_complete(result)) extend(cpu, result);
-    return result;
+    text_.begin(prompt, chain_);
+    if (text_.ended()) return text_.take();
+    text_.push(read_prompt(cpu, prompt));
+    while (!text_.ended()) extend(cpu);
+    return text_.take();
   }
 
  private:
@@ -70,44 +72,65 @@ class SpeculativeDecoder {
     prefill(cpu, target_, prompt, options_.prefill_chunk, [&](index_t begin, index_t count) {
       const index_t end = begin + count;
       next.assign(prompt.begin() + begin + 1, prompt.begin() + std::min(end + 1, n));
-      if (end == n) next.push_back(options_.sampling().choose(cpu, target_.logits(), Decision::token, n));
+      if (end == n) next.push_back(choose_token(cpu, options_, target_.logits(), text_.text()));
       draft_.append(cpu, target_.tapped(count), next);
     });
     return next.back();
   }
 
   /// One round: draft, verify, keep, roll back.
-  void extend(const Cpu& cpu, DecodeResult& result) {
-    const index_t left = options_.max_new_tokens - static_cast<index_t>(result.tokens.size());
+  void extend(const Cpu& cpu) {
     // The target adds one token of its own.
-    const Proposal<S> proposal = draft_.draft(cpu, std::min(chain_, left - 1), options_.sampling());
-    const Verdict verdict = verify(cpu, result.tokens.back(), proposal);
-    ++result.target_forwards;
-    result.drafted += proposal.size();
+    const Proposal<S> drafted = draft_.draft(cpu, std::min(chain_, text_.left() - 1), options_.draft_sampling());
+    const auto top = run_target(cpu, drafted.tokens);
+    const index_t position = text_.text().size(), sound = target_.sound();
+    ++text_.result().target_forwards;
+    text_.result().drafted += drafted.size();
+    // A row that is not sound is an error only if the text comes to it.
+    if (sound <= drafted.size()) fill_row(sound);
+    const Proposal<S> proposal = drafted.first(std::min(drafted.size(), sound));
+    const Verdict verdict = verify(cpu, proposal, top, position);
+    target_.accept(verdict.accepted + 1);
     // What follows the first of the block: the kept tokens and the target's own.
     const auto fresh = std::span(block_).first(static_cast<std::size_t>(verdict.accepted + 1));
     std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
     fresh.back() = verdict.next;
-    for (index_t i = 0; i <= verdict.accepted && !options_.is_complete(result); ++i) {
-      result.tokens.push_back(fresh[static_cast<std::size_t>(i)]);
-      if (i < verdict.accepted) ++result.accepted;
+    for (index_t i = 0; i <= verdict.accepted && !text_.ended(); ++i) {
+      if (i == sound) throw_no_largest_logit(position + i);
+      text_.push(fresh[static_cast<std::size_t>(i)]);
+      if (i < verdict.accepted) ++text_.result().accepted;
     }
-    if (!options_.is_complete(result)) draft_.append(cpu, target_.tapped(verdict.accepted + 1), fresh);
+    if (!text_.ended()) draft_.append(cpu, target_.tapped(verdict.accepted + 1), fresh);
   }
 
-  /// Runs the target on `last` and the proposed tokens, and keeps those that stay.
-  Verdict verify(const Cpu& cpu, index_t last, const Proposal<S>& proposal) {
-    const index_t n = proposal.size(), position = target_.length() + 1;
-    block_[0] = last;
-    std::copy(proposal.tokens.begin(), proposal.tokens.end(), block_.begin() + 1);
-    target_.forward(cpu, std::span(block_).first(static_cast<std::size_t>(n + 1)), n + 1);
-    const Verdict verdict = options_.sampling().is_greedy()
-                                ? verify_greedy(proposal.tokens, target_.top(cpu))
-                                : verify_sampled(
-                                      options_.verification, proposal, [&](index_t i) { return weigh(cpu, i); },
-                                      options_.sampling(), position);
-    target_.accept(verdict.accepted + 1);
-    return verdict;
+  /// Runs the target on the newest token and the drafted ones, and processes its logits.
+  /// \returns the likeliest token behind each
+  std::span<const index_t> run_target(const Cpu& cpu, std::span<const index_t> drafted) {
+    block_[0] = text_.last().front();
+    std::copy(drafted.begin(), drafted.end(), block_.begin() + 1);
+    const auto n = static_cast<index_t>(drafted.size());
+    target_.forward(cpu, std::span(block_).first(drafted.size() + 1), n + 1);
+    if (options_.logit_processor) {
+      for (index_t i = 0; i <= n; ++i) {
+        const auto row = target_.logits().rows(i, 1);
+        options_.logit_processor(text_.text(drafted.first(static_cast<std::size_t>(i))),
+                                 std::span<S>(row.data(), static_cast<std::size_t>(row.size())));
+      }
+    }
+    return target_.top(cpu);
+  }
+
+  /// Makes a row of logits one that can be chosen from, though nothing is made of the choice.
+  void fill_row(index_t i) {
+    const auto row = target_.logits().rows(i, 1);
+    std::fill_n(row.data(), row.size(), S(0));
+  }
+
+  /// Which of the proposed tokens stay. \param position  of the first
+  Verdict verify(const Cpu& cpu, const Proposal<S>& proposal, std::span<const index_t> top, index_t position) {
+    if (options_.sampling().is_greedy()) return verify_greedy(proposal.tokens, top);
+    return verify_sampled(
+        options_.verification, proposal, [&](index_t i) { return weigh(cpu, i); }, options_.sampling(), position);
   }
 
   /// The target's distribution after token i of the last forward.
@@ -119,6 +142,7 @@ class SpeculativeDecoder {
 
   DecodeOptions options_;
   index_t chain_, capacity_;
+  Continuation text_;
   TargetSession<TargetConfig, T> target_;
   Session draft_;
   std::vector<index_t> block_;

@@ -5,6 +5,7 @@
 /// defines: TargetSession
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include <k3spec/decode/decode_options.hpp>
@@ -59,6 +60,12 @@ class TargetSession {
   std::span<const index_t> top(const Cpu& cpu) {
     argmax(cpu, logits(), Vector<index_t>(top_.data(), choices_));
     return {top_.data(), static_cast<std::size_t>(choices_)};
+  }
+  /// How many of these rows, from the first, have a finite largest logit and no NaN, as top found them.
+  index_t sound() const {
+    index_t r = 0;
+    while (r < choices_ && std::isfinite(logits_.data()[r * vocab + top_.data()[r]])) ++r;
+    return r;
   }
   /// Tapped states of the last forward's first n tokens, [n, taps · hidden].
   Matrix<const T> tapped(index_t n) const { return Matrix<const T>(tapped_.data(), n, width()); }

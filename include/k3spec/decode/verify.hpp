@@ -45,6 +45,10 @@ struct Proposal {
   Matrix<const S> weights = {};
 
   index_t size() const { return static_cast<index_t>(tokens.size()); }
+  /// The first n of them.
+  Proposal first(index_t n) const {
+    return {tokens.first(static_cast<std::size_t>(n)), weights.extent(0) > 0 ? weights.rows(0, n) : weights};
+  }
   Distribution<S> distribution(index_t i) const {
     return Distribution<S>({weights.row(i), static_cast<std::size_t>(weights.extent(1))});
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// y[r] = the first column that holds row r's largest value. x [rows, n], n > 0; NaN never wins.
+/// y[r] = the first column that holds row r's largest value. x [rows, n], n > 0. NaN counts as the largest: the first
+/// one wins, so x[y] is finite exactly when the row has no NaN and its largest value is finite.
 /// defines: argmax_row, argmax
 
 #include <k3spec/backend/cpu/evaluate.hpp>
@@ -10,8 +11,10 @@ namespace k3spec {
 template <class T>
 index_t argmax_row(const T* x, index_t n) {
   index_t best = 0;
-  for (index_t j = 1; j < n; ++j) {
-    if (x[j] > x[best] || (x[best] != x[best] && x[j] == x[j])) best = j;
+  for (index_t j = 0; j < n; ++j) {
+    if (x[j] <= x[best]) continue;
+    best = j;
+    if (x[j] != x[j]) break;
   }
   return best;
 }
