@@ -2,8 +2,11 @@
 /// \file
 /// defines: test::check_target_cases
 
+#include <map>
 #include <string>
 #include <vector>
+
+#include <k3spec/core/rng.hpp>
 
 #include "configs.hpp"
 #include "tests/support/reference_case.hpp"
@@ -11,6 +14,9 @@
 #include "runner.hpp"
 
 namespace k3spec::test {
+
+/// A case's results by their names.
+using Outputs = std::map<std::string, std::vector<double>>;
 
 /// [rows, columns] of rows [2][21], moved to the left by one token, zeros at the end.
 template <class T>
@@ -25,8 +31,7 @@ std::vector<double> shifted(const std::vector<T>& x, index_t sequences) {
 
 /// The columns of several taps side by side, shaped [2, 21, ..].
 template <class R, class T>
-void compare_taps(ReferenceCase& ref, const std::string& name, const R& runner, const Run<T>& run,
-                  const std::vector<Tap>& taps) {
+std::vector<double> joined_taps(const R& runner, const Run<T>& run, const std::vector<Tap>& taps) {
   std::vector<double> joined;
   for (index_t r = 0; r < run.rows; ++r) {
     for (const Tap& t : taps) {
@@ -34,7 +39,63 @@ void compare_taps(ReferenceCase& ref, const std::string& name, const R& runner, 
       joined.insert(joined.end(), x, x + R::hidden);
     }
   }
-  ref.compare(name, joined, parity_tolerance<T>);
+  return joined;
+}
+
+template <class Config, class T>
+Outputs run_case(Runner<Config, T>& runner, const std::vector<index_t>& ids) {
+  runner.freeze();
+  TargetState<Config, T> state({2, 21});
+  const auto run = runner(state, ids);
+  const auto taps = [&](const std::vector<Tap>& wanted) { return joined_taps(runner, run, wanted); };
+  constexpr index_t layers = Config::num_hidden_layers;
+  Outputs out;
+  for (index_t i = 0; i < layers; ++i) out["output.layers." + std::to_string(i)] = taps({{Tap::What::running_sum, i}});
+  out["output.last"] = out["output.block.target_last_hidden"] = {run.last.begin(), run.last.end()};
+  out["output.logits"] = {run.logits.begin(), run.logits.end()};
+  out["output.eagle3.aux_hidden_states"] = taps(eagle3_taps(std::array<index_t, 3>{1, 2, 4}, layers));
+  out["output.eagle3.target_logits"] = shifted(run.logits, 2);
+  out["output.block.target_hidden"] = taps(block_taps(std::array<index_t, 3>{-1, 2, layers - 1}, layers));
+  return out;
+}
+
+/// How far each result moves in double when every weight moves by at most one rounding of float, at random: the largest
+/// relative error of four draws. That is the conditioning of this very case; it grows two- to threefold a layer, and
+/// from one set of random weights to the next by a factor of ten.
+template <class Config>
+std::map<std::string, double> response_to_rounding(ReferenceCase& ref, const std::vector<index_t>& ids) {
+  std::map<std::string, double> response;
+  for (std::uint64_t draw = 0; draw < 4; ++draw) {
+    Runner<Config, double> runner;
+    auto weights = runner.parameters.mutable_weights();
+    ref.template fill<K3Target<Config>>(weights);
+    const auto all = runner.parameters.all();
+    for (index_t i = 0; i < all.size(); ++i) {
+      all(i) *= 1 + 0x1p-24 * (2 * Philox(draw, 1).uniform(static_cast<std::uint64_t>(i)) - 1);
+    }
+    for (const auto& [name, moved] : run_case(runner, ids)) {
+      response[name] = std::max(response[name], relative_error(moved, ref.values<double>(name)));
+    }
+  }
+  return response;
+}
+
+/// What each result of a whole target in float is held to. A float run is an exact run of nearby weights, every product
+/// of n terms with weights that moved by up to n roundings, some sqrt(n) as they fall. So its error is the response to
+/// one rounding, times a number that does not depend on how a case is conditioned. The reference in PyTorch's own
+/// float32 says which: with all sums in random orders, in blocks of random sizes, over 96 cases of these kinds (sizes
+/// even and odd; 1 and 7 layers, 12 sets of weights each, four orders) its error was 2.4 times the response in the
+/// median, 6.0 times in 99 of 100, 8.9 times at most, while the error itself was at most 2.7e-6 after one layer and up
+/// to 3.1e-4 after seven. The next power of two is the bound, or 2e-5 where that is more; a first layer is held to 2e-5
+/// whatever its response.
+template <class Config>
+std::map<std::string, double> float_tolerances(ReferenceCase& ref, const std::vector<index_t>& ids) {
+  std::map<std::string, double> bounds = response_to_rounding<Config>(ref, ids);
+  for (auto& [name, bound] : bounds) bound = std::max(16 * bound, parity_tolerance<float>);
+  bounds["output.layers.0"] = parity_tolerance<float>;
+  // One tensor rounded to bfloat16 on the way would not pass.
+  for (const auto& [name, bound] : bounds) CHECK(bound < 0x1p-10);
+  return bounds;
 }
 
 template <class Config, class T>
@@ -44,26 +105,14 @@ void check_case(const std::string& name) {
   Runner<Config, T> runner;
   auto weights = runner.parameters.mutable_weights();
   ref.template fill<K3Target<Config>>(weights);
-  runner.freeze();
   const auto ids = ref.template values<index_t>("input.input_ids");
-  TargetState<Config, T> state({2, 21});
-  const auto run = runner(state, ids);
-
-  constexpr index_t layers = Config::num_hidden_layers;
-  for (index_t i = 0; i < layers; ++i) {
-    compare_taps(ref, "output.layers." + std::to_string(i), runner, run, {{Tap::What::running_sum, i}});
+  std::map<std::string, double> bounds;
+  if constexpr (std::is_same_v<T, float>) bounds = float_tolerances<Config>(ref, ids);
+  for (const auto& [output, found] : run_case(runner, ids)) {
+    ref.compare(output, found, bounds.empty() ? parity_tolerance<T> : bounds.at(output));
   }
-  ref.compare("output.last", run.last.data(), static_cast<index_t>(run.last.size()), parity_tolerance<T>);
-  ref.compare("output.logits", run.logits.data(), static_cast<index_t>(run.logits.size()), parity_tolerance<T>);
-  compare_taps(ref, "output.eagle3.aux_hidden_states", runner, run,
-               eagle3_taps(std::array<index_t, 3>{1, 2, 4}, layers));
-  ref.compare("output.eagle3.target_logits", shifted(run.logits, 2), parity_tolerance<T>);
   ref.compare("output.eagle3.input_ids", shifted(ids, 2), 0);
   ref.compare("output.eagle3.loss_mask", shifted(std::vector<index_t>(ids.size(), 1), 2), 0);
-  compare_taps(ref, "output.block.target_hidden", runner, run,
-               block_taps(std::array<index_t, 3>{-1, 2, layers - 1}, layers));
-  ref.compare("output.block.target_last_hidden", run.last.data(), static_cast<index_t>(run.last.size()),
-              parity_tolerance<T>);
   ref.finish();
 }
 
