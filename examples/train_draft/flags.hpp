@@ -81,7 +81,8 @@ inline void add_settings(CLI::App& app, Options& o) {
           ->check(CLI::PositiveNumber)
           ->capture_default_str();
   o.minutes_flag->excludes(o.flags["total_steps"]);
-  add("batch", "--batch", s.batch, "Windows a step");
+  add("batch", "--batch", s.batch, "Windows that go through the draft together");
+  add("accumulate", "--accumulate", s.accumulate, "Batches a step, with the gradient of one large batch");
   add("length", "--length", s.length, "Tokens a window");
   add("ttt_steps", "--ttt-steps", s.ttt_steps, "eagle3: drafted tokens that training unrolls");
   o.flags["lk"] = add_named(app, "--lk", s.lk, "eagle3: loss of the acceptance rate, instead of cross-entropy");

@@ -103,7 +103,7 @@ class Run {
     // The first step touches memory for the first time; it counts only if it is all that is measured.
     if (done <= begun_at_ + 2) step_seconds_ = 0;
     step_seconds_ += seconds;
-    const auto sums = trainer_.metrics(report.result);
+    const auto& sums = report.metrics;
     progress_.update({done, planned_ ? total() : 0, sums.loss(), sums.simulated_accept_length(), report.lr},
                      trainer_.rows());
     JsonLog::Record record{{"step", done}};

@@ -28,8 +28,8 @@ struct Objective : Trial<ObjectiveLaw<Small>, double> {
   TttResult run() {
     const auto c = call(1);
     const auto b = back();
-    const auto result =
-        fixture().objective->forward_backward(c.device, c.w, b.d_w, Law::batch(c), Law::teacher(c), b.d_x[0]);
+    const auto result = fixture().objective->forward_backward(c.device, c.w, b.d_w, Law::batch(c), Law::teacher(c),
+                                                              std::nullopt, b.d_x[0]);
     fetch_gradients();
     return result;
   }

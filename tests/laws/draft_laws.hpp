@@ -164,7 +164,7 @@ struct ObjectiveLaw : laws::Defaults {
   }
   template <class T>
   static void backward(const laws::Call<ObjectiveLaw, T>& c, const laws::Back<ObjectiveLaw, T>& b) {
-    c.fixture.objective->forward_backward(c.device, c.w, b.d_w, batch(c), teacher(c), b.d_x[0]);
+    c.fixture.objective->forward_backward(c.device, c.w, b.d_w, batch(c), teacher(c), std::nullopt, b.d_x[0]);
   }
 };
 

@@ -95,7 +95,7 @@ struct Eagle3Case {
   TttResult forward_backward() {
     objective = std::make_unique<TttObjective<Draft, T>>(rows, steps(), loss());
     return objective->forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), batch(), teacher(),
-                                       Matrix<S>(d_aux.data(), rows, Draft::aux_width));
+                                       std::nullopt, Matrix<S>(d_aux.data(), rows, Draft::aux_width));
   }
 
   /// Of step k, as wide as sums are.

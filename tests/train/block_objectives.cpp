@@ -1,6 +1,7 @@
 // Block objectives over ranks and over packed documents: the parts add up to the whole.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -45,7 +46,7 @@ struct DFlash {
   Batch batch(const BlockBatch<double, Draft::target_width>& b, const double*) const { return b; }
   template <class O>
   DFlashSums run(O& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
-                 std::optional<double> total, const Matrix<double>& d_x) const {
+                 const std::optional<BlockTotals>& total, const Matrix<double>& d_x) const {
     const DFlashTarget<double> target{Matrix<const double>(embed.data(), Draft::vocabulary, Draft::hidden),
                                       Matrix<const double>(head.data(), Draft::vocabulary, Draft::hidden)};
     return o.forward_backward(Cpu{2}, w.weights(), d_w, target, b, total, d_x);
@@ -66,7 +67,7 @@ struct DSpark {
   }
   template <class O>
   static Objective::Sums run(O& o, Parameters<Draft, double>& w, Draft::Weights<double>& d_w, const Batch& b,
-                             std::optional<double> total, const Matrix<double>& d_x) {
+                             const std::optional<BlockTotals>& total, const Matrix<double>& d_x) {
     return o.forward_backward(Cpu{2}, w.weights(), d_w, b, total, d_x);
   }
 };
@@ -110,6 +111,7 @@ struct Part {
   std::vector<index_t> anchors;
   std::vector<std::uint8_t> keep = std::vector<std::uint8_t>(anchors.size(), 1);
   bool packed = false;
+  std::vector<index_t> prefixes{};
   Objective objective = Kind::template make<Objective>(span);
   Gradients<Draft, double> gradients{};
   std::vector<double> d_hidden =
@@ -127,18 +129,20 @@ struct Part {
         Vector<const std::uint8_t>(keep.data(), static_cast<index_t>(keep.size()))};
     if (packed)
       b.documents = {Vector<const index_t>(data.start.data(), n), Vector<const index_t>(data.remaining.data(), n)};
+    b.prefix_lengths = Vector<const index_t>(prefixes.data(), static_cast<index_t>(prefixes.size()));
     return data.kind.batch(b, data.last.data() + first * Draft::hidden);
   }
-  double weight() { return objective.loss_weight(batch()); }
-  void run(std::optional<double> total) {
+  BlockTotals count() { return objective.count(batch()); }
+  void run(const std::optional<BlockTotals>& total) {
     auto d_w = gradients.weights();
     const Matrix<double> d_x(d_hidden.data(), span.context_rows(), Draft::target_width);
     sums = data.kind.run(objective, data.parameters, d_w, batch(), total, d_x);
   }
 };
 
-std::vector<double> joined(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> both(a);
+template <class T>
+std::vector<T> joined(const std::vector<T>& a, const std::vector<T>& b) {
+  std::vector<T> both(a);
   both.insert(both.end(), b.begin(), b.end());
   return both;
 }
@@ -168,10 +172,11 @@ double parameter_difference(Part<Kind>& a, Part<Kind>& b, Part<Kind>& whole) {
 template <class Kind>
 void add_up(Part<Kind>& a, Part<Kind>& b, Part<Kind>& whole) {
   constexpr double rounding = 1e-12;
-  const double total = a.weight() + b.weight();
-  CHECK(total == doctest::Approx(whole.weight()).epsilon(rounding));
-  CHECK(a.weight() > 0);
-  CHECK(b.weight() > 0);
+  BlockTotals total = a.count();
+  total += b.count();
+  CHECK(total.weight == doctest::Approx(whole.count().weight).epsilon(rounding));
+  CHECK(a.count().weight > 0);
+  CHECK(b.count().weight > 0);
   a.run(total), b.run(total), whole.run(std::nullopt);
   CHECK(parameter_difference(a, b, whole) < rounding);
   CHECK(difference(joined(a.d_hidden, b.d_hidden), whole.d_hidden) < rounding);
@@ -196,11 +201,24 @@ void ranks() {
   Part<Kind> a{data, 0, {2, 11, 2, 3}, {1, 5, 2, 0}}, b{data, 22, {1, 11, 2, 3}, {3, 7}},
       whole{data, 0, {3, 11, 2, 3}, {1, 5, 2, 0, 3, 7}};
   a.keep[3] = whole.keep[3] = 0;
+  if constexpr (std::is_same_v<Kind, DFlash>) {
+    a.prefixes = {1, 2, 2, 1}, b.prefixes = {2, 1}, whole.prefixes = joined(a.prefixes, b.prefixes);
+  }
   add_up(a, b, whole);
+  // A batch that supervises nothing adds nothing.
+  Part<Kind> none{data, 22, {1, 11, 2, 3}, {3, 7}};
+  none.keep = {0, 0};
+  CHECK(none.count().weight == 0);
+  none.run(whole.count());
+  const auto all = values(none.gradients);
+  CHECK(std::all_of(all.begin(), all.end(), [](double x) { return x == 0; }));
+  CHECK(std::all_of(none.d_hidden.begin(), none.d_hidden.end(), [](double x) { return x == 0; }));
+  CHECK_THROWS_WITH_AS(b.run(none.count()), doctest::Contains("totals: weight: found 0.000000, wanted at least"),
+                       Error);
   // Each by its own weight, the mean of the means is another gradient.
   Part<Kind> own_a{data, 0, {2, 11, 2, 3}, {1, 5, 2, 0}}, own_b{data, 22, {1, 11, 2, 3}, {3, 7}};
-  own_a.keep[3] = 0;
-  own_a.run(2 * own_a.weight()), own_b.run(2 * own_b.weight());
+  own_a.keep = a.keep, own_a.prefixes = a.prefixes, own_b.prefixes = b.prefixes;
+  own_a.run(BlockTotals{2 * own_a.count().weight}), own_b.run(BlockTotals{2 * own_b.count().weight});
   CHECK(parameter_difference(own_a, own_b, whole) > 1e-3);
 }
 

@@ -20,7 +20,7 @@ TEST_CASE("metrics of batches merge by addition, not by averaging") {
   TttMetrics all = two_steps({3.0, 2, 1, 1, 4}, {1.0, 1, 1, 1, 3});
   all += two_steps({9.0, 10, 8, 8, 10}, {0.0, 0, 0, 0, 0});
   CHECK(all[0] == TttStepSums{12.0, 12, 9, 9, 14});
-  CHECK(all.step_loss(0).value() == 1.0);
+  CHECK(all.step_loss(0) == 1.0);
   CHECK(all.loss() == doctest::Approx((1.0 + 0.8 * 1.0) / 1.8));
   CHECK(all.step_accuracy(0).value() == 0.75);
   CHECK(all.accuracy() == Ratio{10, 13});
@@ -35,13 +35,13 @@ TEST_CASE("what a log gets: how many predictions were supervised, and acceptance
     m.visit([&](const std::string& name, double value) { all += fmt::format("{} {} ", name, value); });
     return all;
   };
-  TttMetrics plain = two_steps({3.0, 2, 1, 1, 4}, {1.0, 1, 1, 1, 3}), lk(2, true);
+  TttMetrics plain = two_steps({3.0, 2, 1, 1, 4}, {1.0, 1, 1, 1, 3}), lk(2, {.lk = LkLoss::alpha});
   CHECK(names(plain) == "supervised 3 acceptance_0 0.25 acceptance_1 0.3333333333333333 ");
   lk[0] = {3.0, 2, 1, 1, 4, 1.5};
   lk[1] = {1.0, 1, 1, 1, 2, 0.5};
   lk += lk;
   CHECK(names(lk) == "supervised 6 acceptance_0 0.25 acceptance_1 0.5 alpha_0 0.75 alpha_1 0.5 ");
-  CHECK(names(TttMetrics(1, true)) == "supervised 0 acceptance_0 0 alpha_0 0 ");
+  CHECK(names(TttMetrics(1, {.lk = LkLoss::lambda})) == "supervised 0 acceptance_0 0 alpha_0 0 ");
 }
 
 TEST_CASE("metrics of nothing are zeros, and one token per forward") {

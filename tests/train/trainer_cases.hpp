@@ -8,11 +8,13 @@
 ///       template <class T> using Trainer = ...;                // of test::SmallTarget
 ///       template <class T> static auto setup();                // the trainer's Setup
 ///       static constexpr const char* layers = "aux_layer_ids"; // the field of config.json
+///       static std::vector<void (*)(TrainSettings&)> objectives();  // what makes another objective of the settings
 ///     };
 /// defines: Text, make, train, same_parameters, and test cases
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -63,7 +65,7 @@ std::vector<double> train(Trainer& trainer, const ByteText& text, index_t until)
   std::vector<double> numbers;
   while (trainer.next_step() < until) {
     const auto report = trainer.step(text);
-    numbers.push_back(trainer.metrics(report.result).loss());
+    numbers.push_back(report.metrics.loss());
     numbers.push_back(report.grad_norm);
     numbers.push_back(report.lr);
   }
@@ -141,7 +143,9 @@ TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) 
   const Text file;
   const auto text = file.open();
   for (const int threads : {1, 2}) {
-    auto trainer = make<T>(threads);
+    auto s = settings();
+    s.accumulate = threads;
+    auto trainer = make<T>(threads, s);
     const long before = test::allocations;
     for (int i = 0; i < 3; ++i) trainer.step(text);
     CHECK(test::allocations == before);
@@ -149,6 +153,76 @@ TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) 
   const long before = test::allocations;
   const Buffer<float> buffer(3);
   CHECK(test::allocations == before + 1);  // the count counts
+}
+
+namespace {
+
+/// First moments after a step: its clipped gradient, but for a factor.
+template <class Trainer>
+std::vector<double> moments(Trainer& trainer) {
+  std::vector<double> all;
+  const auto first = const_cast<AdamW<typename Trainer::Draft, double>&>(trainer.optimizer()).first_moments();
+  Trainer::Draft::visit(first, Path{}, [&](const Path&, const auto& view, auto) {
+    if (view.data() != nullptr) all.insert(all.end(), view.data(), view.data() + view.size());
+  });
+  return all;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0, scale = 0;
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    most = std::max(most, std::abs(a[i] - b[i])), scale = std::max(scale, std::abs(b[i]));
+  }
+  return most / scale;
+}
+
+template <class Report>
+void same_step(const Report& found, const Report& wanted) {
+  constexpr double rounding = 1e-12;
+  CHECK_FALSE(found.skipped);
+  CHECK(found.metrics.supervised() == wanted.metrics.supervised());
+  CHECK(found.metrics.loss() == doctest::Approx(wanted.metrics.loss()).epsilon(rounding));
+  CHECK(found.metrics.accuracy().value() == doctest::Approx(wanted.metrics.accuracy().value()).epsilon(rounding));
+  CHECK(found.metrics.simulated_accept_length() ==
+        doctest::Approx(wanted.metrics.simulated_accept_length()).epsilon(rounding));
+  CHECK(found.grad_norm == doctest::Approx(wanted.grad_norm).epsilon(rounding));
+}
+
+}  // namespace
+
+TEST_CASE(KIND ": a step of several batches is the step of one large batch, whatever each of them supervises") {
+  const Text file;
+  const auto text = file.open();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 126; ++i) ids.push_back(i * i % 47);
+  // Of three batches the first supervises most, the second nothing, the third a few tokens.
+  std::vector<std::uint8_t> mask(126, 0);
+  std::fill_n(mask.begin(), 40, std::uint8_t{1}), std::fill_n(mask.begin() + 106, 9, std::uint8_t{1});
+  const TextWindows uneven{Matrix<const index_t>(ids.data(), 6, 21), Vector<const std::uint8_t>(mask.data(), 126)};
+  for (const auto change : Kind::objectives()) {
+    auto s = settings();
+    s.packing = Packing::apart;
+    s.schedule.lr = 1e-300;  // so that parameters stay, and every step can be compared
+    change(s);
+    s.batch = 6;
+    auto whole = make<double>(1, s);
+    s.batch = 2, s.accumulate = 3;
+    auto parts = make<double>(2, s);
+    for (int i = 0; i < 2; ++i) same_step(parts.step(text), whole.step(text));
+    const auto wanted = whole.step(uneven);
+    const long before = test::allocations;
+    const auto found = parts.step(uneven);
+    CHECK(test::allocations == before);
+    same_step(found, wanted);
+    CHECK(largest_difference(moments(parts), moments(whole)) <= 1e-12);
+    std::vector<std::uint8_t> none(126, 0);
+    CHECK(parts.step({uneven.ids, Vector<const std::uint8_t>(none.data(), 126)}).skipped);
+    CHECK(parts.unsupervised() == 1);
+    CHECK(parts.rows() == 126);
+    CHECK_THROWS_WITH_AS(parts.step(uneven.part(0, 2)), "windows: found 2 x 21, wanted 6 x 21, packed", Error);
+  }
 }
 
 TEST_CASE(KIND ": windows are learnt from only where the mask says, and of another shape not at all") {
@@ -166,15 +240,15 @@ TEST_CASE(KIND ": windows are learnt from only where the mask says, and of anoth
   CHECK(step(masked, mask).grad_norm != all.grad_norm);
   const auto nothing = step(none, std::vector<std::uint8_t>(63, 0));
   CHECK(nothing.grad_norm == 0);
-  CHECK(none.metrics(nothing.result).loss() == 0);
+  CHECK(nothing.metrics.loss() == 0);
   CHECK(none.next_step() == 1);
   CHECK(same_parameters(none, make<float>()));  // an update would decay the weights
   CHECK(nothing.skipped);
   CHECK(none.unsupervised() == 1);
   mask.assign(63, 0);
   const auto seen = none.evaluate({windows, Vector<const std::uint8_t>(mask.data(), 63)});
-  CHECK(none.metrics(seen).loss() == 0);
-  CHECK(none.metrics(seen).accuracy().denominator == 0);
+  CHECK(seen.loss() == 0);
+  CHECK(seen.accuracy().denominator == 0);
   CHECK_THROWS_WITH_AS(step(none, std::vector<std::uint8_t>(62, 1)), "windows: loss_mask: found 62, wanted 63 or none",
                        Error);
   CHECK_THROWS_WITH_AS(none.step({Matrix<const index_t>(ids.data(), 2, 21)}),
@@ -198,8 +272,8 @@ TEST_CASE(KIND ": blocks of held-out text stand elsewhere than those of a traini
   std::vector<index_t> ids;
   for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
   const TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21)};
-  const double looked_at = trainer.metrics(trainer.evaluate(windows, 0)).loss();
-  const double trained = trainer.metrics(trainer.step(windows).result).loss();  // the same weights
+  const double looked_at = trainer.evaluate(windows, 0).loss();
+  const double trained = trainer.step(windows).metrics.loss();  // the same weights
   CHECK((looked_at != trained) == (TrainerOf<float>::Draft::kind != DraftKind::eagle3));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE(
   auto trainer = make(s), resumed = make(s);
   const auto text = ids(0, 40), lens = std::vector<index_t>{20, 0, 0, 7, 1, 12};
   const TextWindows windows{rows(text, 2), {}, rows(lens, 2)};
-  const auto look = [&] { return trainer.metrics(trainer.evaluate(windows)); };
+  const auto look = [&] { return trainer.evaluate(windows); };
   const auto before = look();
   for (int i = 0; i < 30; ++i) trainer.step(windows);
   trainer.save(checkpoints);
@@ -85,11 +85,11 @@ TEST_CASE("a trainer's packed window is its documents apart") {
   s.packing = Packing::apart;
   auto packed = make(s);
   const auto text = ids(3, 12), first = ids(3, 5), second = ids(8, 7), lens = std::vector<index_t>{5, 7};
-  const auto whole = packed.metrics(packed.evaluate({rows(text, 1), {}, rows(lens, 1)}));
-  auto apart = packed.metrics({});
+  const auto whole = packed.evaluate({rows(text, 1), {}, rows(lens, 1)});
+  TttMetrics apart(s.ttt_steps);
   for (const auto& document : {first, second}) {
     auto alone = make(settings(1, static_cast<index_t>(document.size())));
-    apart += alone.metrics(alone.evaluate({rows(document, 1)}));
+    apart += alone.evaluate({rows(document, 1)});
   }
   CHECK(whole.supervised() > 0);
   for (index_t k = 0; k < 3; ++k) {

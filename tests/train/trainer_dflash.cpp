@@ -18,6 +18,10 @@ struct Kind {
     return {{1, 2, 4}};
   }
   static constexpr const char* layers = "target_layer_ids";
+  static std::vector<void (*)(k3spec::TrainSettings&)> objectives() {
+    using S = k3spec::TrainSettings;
+    return {[](S&) {}, [](S& s) { s.variable_prefix = true; }};
+  }
   static constexpr const char *layers_of_setup = "target layer", *first_layer = "-1";
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;

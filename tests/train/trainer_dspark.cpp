@@ -21,6 +21,9 @@ struct Kind {
     return {{1, 2, 4}};
   }
   static constexpr const char* layers = "target_layer_ids";
+  static std::vector<void (*)(k3spec::TrainSettings&)> objectives() {
+    return {[](k3spec::TrainSettings&) {}};
+  }
   static constexpr const char *layers_of_setup = "target layer", *first_layer = "-1";
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;

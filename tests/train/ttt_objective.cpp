@@ -102,7 +102,7 @@ struct Outcome {
         Matrix<const double>(data.logits.data(), data.rows, vocabulary),
         Vector<const index_t>(data.selected.data(), static_cast<index_t>(data.selected.size()))};
     const auto d_w = g.weights();
-    result = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, data.batch(), teacher,
+    result = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, data.batch(), teacher, std::nullopt,
                                         Matrix<double>(d_aux.data(), data.rows, Draft::aux_width));
     const auto evaluated = objective.evaluate_only(Cpu{}, parameters.weights(), data.batch(), teacher);
     CHECK(evaluated.loss == result.loss);
@@ -267,7 +267,7 @@ TEST_CASE_TEMPLATE("nothing to teach is 0 in other precisions, too", T, float, b
       gradients.zero();
       std::vector<S> d_aux(aux.size(), S(NAN));
       const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), batch, teacher,
-                                                     Matrix<S>(d_aux.data(), 12, Draft::aux_width));
+                                                     std::nullopt, Matrix<S>(d_aux.data(), 12, Draft::aux_width));
       const auto all = gradients.flat();
       CHECK(r.loss == 0);
       CHECK(r.valid == 0);
@@ -307,6 +307,90 @@ TEST_CASE("no loss depends on how the vocabulary is walked") {
     CHECK(whole.result.step_alphas == chunked.result.step_alphas);
     CHECK(largest_difference(chunked.gradients, whole.gradients) <= 1e-13);
     CHECK(test::same_bits(chunked.d_aux, whole.d_aux));
+  }
+}
+
+namespace {
+
+/// One sequence of a whole's, as a batch of its own.
+template <class Config>
+Data<Config> part(const Data<Config>& whole, index_t sequence) {
+  Data<Config> some(0, whole.length);
+  some.sequences = 1, some.rows = whole.length;
+  const auto take = [&](const auto& from, auto& to) {
+    const auto width = static_cast<std::ptrdiff_t>(from.size()) / whole.rows * whole.length;
+    to.assign(from.begin() + sequence * width, from.begin() + (sequence + 1) * width);
+  };
+  take(whole.ids, some.ids), take(whole.top, some.top), take(whole.attention_mask, some.attention_mask);
+  take(whole.loss_mask, some.loss_mask), take(whole.aux, some.aux), take(whole.logits, some.logits);
+  return some;
+}
+
+template <class Config>
+void parts_are_the_whole(const TttLoss& loss) {
+  using Draft = Eagle3Draft<Config>;
+  constexpr double rounding = 1e-12;  // sums of some ten terms near 1 in another order
+  Data<Config> whole(4, 9);
+  std::fill(whole.loss_mask.begin() + 12, whole.loss_mask.begin() + 27, std::uint8_t{0});  // 3 of 9, and none
+  const Outcome<Config> wanted(whole, loss);
+  TttObjective<Draft, double> objective(9, steps, loss);
+  Parameters<Draft, double> parameters;
+  parameters.initialize(3, 0.4);
+  Gradients<Draft, double> gradients;
+  gradients.zero();
+  std::vector<double> d_aux(whole.aux.size());
+  std::vector<Data<Config>> all;
+  for (index_t i = 0; i < 4; ++i) all.push_back(part(whole, i));
+  const auto of = [&](const Data<Config>& data) {
+    return LogitsTeacher<double>{Matrix<const double>(data.logits.data(), data.rows, vocabulary),
+                                 Vector<const index_t>(data.selected.data(), Draft::draft_vocabulary)};
+  };
+  TttTotals totals;
+  for (const auto& data : all) totals += objective.count(Cpu{}, parameters.weights(), data.batch(), of(data));
+  CHECK(totals.supervised == wanted.result.step_supervised);
+  TttMetrics sums(steps, loss);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto r =
+        objective.forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), all[i].batch(), of(all[i]),
+                                   totals, Matrix<double>(d_aux.data() + i * d_aux.size() / 4, 9, Draft::aux_width));
+    CHECK(r.supervises() == (i != 2));
+    for (std::size_t k = 0; k < steps; ++k) {
+      sums[static_cast<index_t>(k)] += {.loss = r.step_loss_sums[k],
+                                        .supervised = r.step_supervised[k],
+                                        .correct = r.step_correct[k],
+                                        .prefix_hits = r.step_prefix_hits[k],
+                                        .chains = r.step_valid[k],
+                                        .alpha = r.step_alpha_sums[k]};
+    }
+  }
+  std::vector<double> values;
+  const auto d_w = gradients.weights();
+  Draft::visit(d_w, Path{}, [&](const Path&, const auto& view, auto) {
+    values.insert(values.end(), view.data(), view.data() + (view.data() == nullptr ? 0 : view.size()));
+  });
+  CHECK(largest_difference(values, wanted.gradients) <= rounding);
+  CHECK(largest_difference(d_aux, wanted.d_aux) <= rounding);
+  CHECK(sums.loss() == doctest::Approx(wanted.result.loss).epsilon(rounding));
+  CHECK(sums.supervised() == wanted.result.valid);
+  CHECK(sums.accuracy().numerator == static_cast<double>(wanted.result.correct));
+  CHECK(sums.simulated_accept_length() ==
+        doctest::Approx(wanted.result.simulated_accept_length(steps)).epsilon(rounding));
+  for (std::size_t k = 0; k < steps; ++k) {
+    CHECK(sums.step_alpha(static_cast<index_t>(k)).value() ==
+          doctest::Approx(wanted.result.step_alphas[k]).epsilon(rounding));
+  }
+  totals.supervised[1] = 1;
+  CHECK_THROWS_WITH_AS(
+      objective.forward_backward(Cpu{}, parameters.weights(), gradients.weights(), all[0].batch(), of(all[0]), totals),
+      doctest::Contains("totals: supervised predictions of step 1: found 1, wanted at least"), Error);
+}
+
+}  // namespace
+
+TEST_CASE("batches divided by the counts of all of them are one large batch, whatever each supervises") {
+  for (const TttLoss& loss : losses) {
+    CAPTURE(static_cast<int>(loss.lk));
+    parts_are_the_whole<K3>(loss);
   }
 }
 

@@ -90,10 +90,17 @@ class AnchorSampler {
         keep_(span.sequences * span.blocks) {}
 
   /// \param loss_mask       [sequences · context], 0 or 1
-  /// \param first_sequence  where this rank's rows stand in the whole batch: what is drawn does not depend on ranks
+  /// \param first_sequence  where these rows stand in the whole step: what is drawn depends neither on ranks nor on the
+  ///                        batches that a step is cut into
   /// \throws NoValidAnchors
   void sample(Vector<const std::uint8_t> loss_mask, const Documents& documents, std::uint64_t seed, index_t step,
               index_t first_sequence = 0) {
+    if (draw(loss_mask, documents, seed, step, first_sequence) == 0) throw NoValidAnchors(span_.context_rows());
+  }
+
+  /// The same, where a batch without anchors is no error. \returns how many there are
+  index_t draw(Vector<const std::uint8_t> loss_mask, const Documents& documents, std::uint64_t seed, index_t step,
+               index_t first_sequence = 0) {
     const Matrix<std::uint8_t> valid(valid_.data(), span_.sequences, positions());
     const Matrix<double> keys(keys_.data(), span_.sequences, positions());
     find_valid_anchors(slot_, span_, loss_mask, documents, valid);
@@ -106,7 +113,7 @@ class AnchorSampler {
     chosen_ = sample_anchors(valid, keys, Matrix<index_t>(anchors_.data(), span_.sequences, span_.blocks),
                              Matrix<std::uint8_t>(keep_.data(), span_.sequences, span_.blocks),
                              Vector<index_t>(scratch_.data(), positions()));
-    if (chosen_ == 0) throw NoValidAnchors(span_.context_rows());
+    return chosen_;
   }
 
   /// Of the last sample: [sequences · blocks].

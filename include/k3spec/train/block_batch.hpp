@@ -7,7 +7,7 @@
 /// slots k >= l are supervised by the token at anchor + k, with weight exp(-(k - l)/γ).
 /// anchor_plus_k_plus_1 (DSpark): slot 0 shows the anchor; slot k is supervised by the token at anchor + k + 1, with
 /// weight exp(-k/γ), up to the first slot that has no supervision.
-/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTargets, draw_prefix_lengths
+/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTotals, BlockTargets, draw_prefix_lengths
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +74,21 @@ struct BlockRule {
   Slot slot;
   index_t mask_token_id;
   std::optional<double> gamma;  ///< none: all slots weigh the same
+};
+
+/// What a step's losses are divided by: summed over all its batches, and over all ranks.
+struct BlockTotals {
+  double weight = 0;  ///< of all slots
+
+  BlockTotals& operator+=(const BlockTotals& other) {
+    weight += other.weight;
+    return *this;
+  }
+  /// \throws Error unless a batch of this weight can be one of those summed here; sums of weights never round below one
+  void check_holds(double own) const {
+    if (weight >= own) return;
+    throw Error("totals: weight", std::to_string(weight), "at least the batch's own " + std::to_string(own));
+  }
 };
 
 /// Of every slot, in (sequence, block, slot) order.

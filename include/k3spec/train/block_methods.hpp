@@ -30,6 +30,7 @@ class BlockBatches {
   using Draft = DraftType;
   using Target = K3Target<TargetConfig>;
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
+  using Totals = BlockTotals;
   struct Setup {
     std::vector<index_t> layer_ids;  ///< the target layers whose states make the context, as the conventions count them
     Conventions conventions = DraftForm<Draft::kind>::template conventions<typename Draft::config>();
@@ -61,12 +62,6 @@ class BlockBatches {
   }
   static DraftVocabulary vocabulary(const Setup&) { return DraftVocabulary::whole(Draft::vocabulary); }
 
-  /// A block may have an anchor and nothing after it to predict.
-  template <class Sums>
-  static bool supervised(const Sums& sums) {
-    return BlockMetrics<Sums>{sums}.accuracy().denominator > 0;
-  }
-
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }
   const Conventions& conventions() const { return conventions_; }
@@ -96,32 +91,37 @@ class BlockBatches {
     return std::isfinite(settings_.gamma) ? std::optional(settings_.gamma) : std::nullopt;
   }
 
-  /// \param turn      what anchors and prefixes are drawn for
-  /// \param prefixed  whether blocks may show more than their anchor; in decoding they never do
-  /// \throws NoValidAnchors
-  Batch make(const Cpu& cpu, const TextWindows& windows, index_t turn, bool prefixed) {
+  /// Draws anchors and, for training, prefixes; in decoding blocks show their anchor alone. The target has not run.
+  /// \param turn   what they are drawn for
+  /// \param first  where the first window stands among all of the turn
+  /// \returns none where nothing can be an anchor
+  std::optional<Batch> draw(const TextWindows& windows, index_t turn, index_t first, bool prefixed) {
     windows.check(settings_.batch, settings_.length, settings_.packing);
     const Vector<const std::uint8_t> all(all_count_.data(), all_count_.size());
     const auto mask = windows.loss_mask.extent(0) == 0 ? all : windows.loss_mask;
     const Documents documents = documents_.of(windows.seq_lens, settings_.length);
-    sampler_.sample(mask, documents, settings_.seed, turn);
+    if (sampler_.draw(mask, documents, settings_.seed, turn, first) == 0) return std::nullopt;
     const Vector<index_t> prefixes(prefix_lengths_.data(), prefixed ? prefix_lengths_.size() : 0);
     if (prefixes.size() > 0) {
-      draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes);
+      draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes, first * settings_.anchors);
     }
-    states_.run_checked(cpu, windows);
-    return {.length = settings_.length,
-            .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
-            .loss_mask = mask,
-            .target_hidden = Rows<const T, Draft::target_width>(states_.tapped().data(), settings_.rows()),
-            .anchors = sampler_.anchors(),
-            .keep = sampler_.keep(),
-            .documents = documents,
-            .prefix_lengths = prefixes};
+    return Batch{.length = settings_.length,
+                 .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
+                 .loss_mask = mask,
+                 .target_hidden = Rows<const T, Draft::target_width>(states_.tapped().data(), settings_.rows()),
+                 .anchors = sampler_.anchors(),
+                 .keep = sampler_.keep(),
+                 .documents = documents,
+                 .prefix_lengths = prefixes};
   }
-
-  /// Turns of held-out text are none of training's.
-  static index_t held_out(index_t index) { return index + (index_t{1} << 40); }
+  std::optional<Batch> draw(const TextWindows& windows, MicroBatch at) {
+    return draw(windows, at.step, at.index * settings_.batch, true);
+  }
+  /// Of held-out text, whose turn is none of training's.
+  std::optional<Batch> draw_held_out(const TextWindows& windows, index_t index) {
+    return draw(windows, index_t{1} << 40, index * settings_.batch, false);
+  }
+  void run_target(const Cpu& cpu, const TextWindows& windows) { states_.run_checked(cpu, windows); }
 
   const TargetStates<TargetConfig, T>& states() const { return states_; }
 
@@ -146,8 +146,8 @@ class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Confi
 
  public:
   using typename Base::Draft, typename Base::Target, typename Base::Setup;
-  using Result = DFlashSums;
-  using Metrics = BlockMetrics<Result>;
+  using Metrics = BlockMetrics<DFlashSums>;
+  using typename Base::Totals;
 
   DFlashMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
       : Base(Slot::anchor_plus_k, std::move(target), std::move(setup), s),
@@ -156,18 +156,27 @@ class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Confi
   /// A DFlash draft has nothing of its target's.
   void initialize(Parameters<Draft, T>&) const {}
 
-  Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
-                          const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
-                          index_t step) {
-    const auto batch = this->make(cpu, windows, step, true);
-    return objective_.forward_backward(cpu, w, d_w, of_target(), batch);
+  Totals count(const Cpu&, const typename Draft::template Weights<const T>&, const TextWindows& windows,
+               MicroBatch at) {
+    const auto batch = this->draw(windows, at);
+    return batch ? objective_.count(*batch) : Totals{};
   }
-  Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
-                  index_t index) {
-    const auto batch = this->make(cpu, windows, Base::held_out(index), false);
-    return objective_.evaluate_only(cpu, w, of_target(), batch);
+  Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                           MicroBatch at, const std::optional<Totals>& totals) {
+    const auto batch = this->draw(windows, at);
+    if (!batch) return {};
+    this->run_target(cpu, windows);
+    return {objective_.forward_backward(cpu, w, d_w, of_target(), *batch, totals)};
   }
-  Metrics metrics(const Result& result = {}) const { return {result}; }
+  Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                   index_t index) {
+    const auto batch = this->draw_held_out(windows, index);
+    if (!batch) return {};
+    this->run_target(cpu, windows);
+    return {objective_.evaluate_only(cpu, w, of_target(), *batch)};
+  }
+  Metrics metrics() const { return {}; }
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
@@ -190,8 +199,8 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
 
  public:
   using typename Base::Draft, typename Base::Target, typename Base::Setup;
-  using Result = typename Objective::Sums;
-  using Metrics = BlockMetrics<Result>;
+  using Metrics = BlockMetrics<typename Objective::Sums>;
+  using typename Base::Totals;
 
   /// \throws Error as for every block draft, on prefixes, and on weights with which nothing is learnt
   static void check(const Setup& setup, const TrainSettings& s) {
@@ -221,16 +230,27 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
     }
   }
 
-  Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
-                          const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
-                          index_t step) {
-    return objective_.forward_backward(cpu, w, d_w, with_teacher(this->make(cpu, windows, step, false)));
+  Totals count(const Cpu&, const typename Draft::template Weights<const T>&, const TextWindows& windows,
+               MicroBatch at) {
+    const auto batch = this->draw(windows, at);
+    return batch ? objective_.count(with_teacher(*batch)) : Totals{};
   }
-  Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
-                  index_t index) {
-    return objective_.evaluate_only(cpu, w, with_teacher(this->make(cpu, windows, Base::held_out(index), false)));
+  Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                           MicroBatch at, const std::optional<Totals>& totals) {
+    const auto batch = this->draw(windows, at);
+    if (!batch) return {};
+    this->run_target(cpu, windows);
+    return {objective_.forward_backward(cpu, w, d_w, with_teacher(*batch), totals)};
   }
-  Metrics metrics(const Result& result = {}) const { return {result}; }
+  Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                   index_t index) {
+    const auto batch = this->draw_held_out(windows, index);
+    if (!batch) return {};
+    this->run_target(cpu, windows);
+    return {objective_.evaluate_only(cpu, w, with_teacher(*batch))};
+  }
+  Metrics metrics() const { return {}; }
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {

@@ -101,6 +101,8 @@ struct BlockMetrics {
     return *this;
   }
   double loss() const { return sums.mean_loss(); }
+  /// Slots.
+  std::int64_t supervised() const { return static_cast<std::int64_t>(accuracy().denominator); }
   /// Of supervised slots. DFlash: where the draft's choice is the text's token. DSpark: the chance that a token drawn
   /// from the draft is accepted.
   Ratio accuracy() const {

@@ -36,6 +36,7 @@ class DFlashObjective {
   using Weights = typename Draft::template Weights<const T>;
   using GradientWeights = typename Draft::template Weights<S>;
   using Target = DFlashTarget<T>;
+  using Totals = BlockTotals;
   static constexpr index_t vocabulary = Draft::vocabulary;
 
   /// \param sequences, length, blocks  of every batch
@@ -59,11 +60,12 @@ class DFlashObjective {
     return a.peak();
   }
 
-  /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
-  double loss_weight(const Batch& batch) {
+  /// What a batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
+  /// forward_backward.
+  Totals count(const Batch& batch) {
     check_block_batch(span_, vocabulary, batch);
     b_.targets.fill(rule_, span_, batch);
-    return b_.targets.total_weight();
+    return {b_.targets.total_weight()};
   }
 
   /// Loss and counters only.
@@ -71,13 +73,13 @@ class DFlashObjective {
     return run(cpu, w, nullptr, target, batch, std::nullopt, Matrix<S>());
   }
 
-  /// Loss, counters, and gradients added to d_w, those of Σ weight · loss / (total_weight + 1e-6).
-  /// \param total_weight     loss_weight summed over all ranks; none: this batch's
+  /// Loss, counters, and gradients added to d_w, those of Σ weight · loss / (totals.weight + 1e-6).
+  /// \param totals           counts summed over all batches of the step; none: this batch's
   /// \param d_target_hidden  [R, target_width] gets the gradient of batch.target_hidden unless it is empty
   DFlashSums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Target& target,
-                              const Batch& batch, std::optional<double> total_weight = std::nullopt,
+                              const Batch& batch, const std::optional<Totals>& totals = std::nullopt,
                               const Matrix<S>& d_target_hidden = Matrix<S>()) {
-    return run(cpu, w, &d_w, target, batch, total_weight, d_target_hidden);
+    return run(cpu, w, &d_w, target, batch, totals, d_target_hidden);
   }
 
   /// The states that the head reads, after any call: [sequences · blocks · block_size, H].
@@ -126,10 +128,11 @@ class DFlashObjective {
   }
 
   DFlashSums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Target& target, const Batch& batch,
-                 std::optional<double> total_weight, const Matrix<S>& d_target_hidden) {
+                 const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
     DFlashSums sums;
-    sums.loss.denominator = loss_weight(batch);
-    const double total = total_weight.value_or(sums.loss.denominator);
+    const Totals own = count(batch), all = totals.value_or(own);
+    all.check_holds(own.weight);
+    sums.loss.denominator = own.weight;
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, target.embed_tokens, b_.noise);
     Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
@@ -138,7 +141,7 @@ class DFlashObjective {
     const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
     for (index_t first = 0; first < n; first += ChunkRows) {
       Scope scope(arena_);
-      predict(cpu, target, b_.rows.rows(first, std::min(ChunkRows, n - first)), d_w == nullptr ? nullptr : &total,
+      predict(cpu, target, b_.rows.rows(first, std::min(ChunkRows, n - first)), d_w == nullptr ? nullptr : &all.weight,
               sums);
     }
     count(sums);

@@ -47,6 +47,7 @@ class DSparkObjective {
   using Weights = typename Draft::template Weights<const T>;
   using GradientWeights = typename Draft::template Weights<S>;
   using Sums = DSparkSums<Draft::block_size>;
+  using Totals = BlockTotals;
   static constexpr index_t vocabulary = Draft::vocabulary;
 
   /// \param sequences, length, blocks  of every batch
@@ -72,11 +73,12 @@ class DSparkObjective {
     return a.peak();
   }
 
-  /// Σ of a batch's slot weights: what ranks add up before any of them runs forward_backward.
-  double loss_weight(const Batch& batch) {
+  /// What a batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
+  /// forward_backward.
+  Totals count(const Batch& batch) {
     check(batch);
     b_.targets.fill(rule_, span_, batch);
-    return b_.targets.total_weight();
+    return {b_.targets.total_weight()};
   }
 
   /// Losses and diagnostics only.
@@ -84,13 +86,13 @@ class DSparkObjective {
     return run(cpu, w, nullptr, batch, std::nullopt, Matrix<S>());
   }
 
-  /// Losses, diagnostics, and gradients added to d_w, those of Σ weight · loss / (total_weight + 1e-6).
-  /// \param total_weight     loss_weight summed over all ranks; none: this batch's
+  /// Losses, diagnostics, and gradients added to d_w, those of Σ weight · loss / (totals.weight + 1e-6).
+  /// \param totals           counts summed over all batches of the step; none: this batch's
   /// \param d_target_hidden  [R, target_width] gets the gradient of batch.target_hidden unless it is empty
   Sums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch,
-                        std::optional<double> total_weight = std::nullopt,
+                        const std::optional<Totals>& totals = std::nullopt,
                         const Matrix<S>& d_target_hidden = Matrix<S>()) {
-    return run(cpu, w, &d_w, batch, total_weight, d_target_hidden);
+    return run(cpu, w, &d_w, batch, totals, d_target_hidden);
   }
 
   /// After any call, [sequences · blocks · block_size, ·]: the states that the heads read, the Markov head's latents
@@ -166,8 +168,9 @@ class DSparkObjective {
   }
 
   Sums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
-           std::optional<double> total_weight, const Matrix<S>& d_target_hidden) {
-    const double own = loss_weight(batch), total = total_weight.value_or(own);
+           const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
+    const Totals own = count(batch), all = totals.value_or(own);
+    all.check_holds(own.weight);
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);
     Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
@@ -175,7 +178,7 @@ class DSparkObjective {
     clear(cpu);
     const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
     for (index_t r = 0; r < b_.d_losses.extent(0); ++r) {
-      b_.d_losses(r) = static_cast<S>(block_loss_mean(b_.targets.weights(r), total));
+      b_.d_losses(r) = static_cast<S>(block_loss_mean(b_.targets.weights(r), all.weight));
     }
     for (index_t first = 0; first < n; first += ChunkRows) {
       Scope scope(arena_);

@@ -4,6 +4,7 @@
 /// defines: Eagle3Method, Eagle3Trainer
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ class Eagle3Method {
   using value_type = T;
   using Draft = Eagle3Draft<Config>;
   using Target = K3Target<TargetConfig>;
-  using Result = TttResult;
   using Metrics = TttMetrics;
+  using Totals = TttTotals;
   using Conventions = Eagle3Conventions;
   struct Setup {
     DraftVocabulary vocabulary;
@@ -49,7 +50,7 @@ class Eagle3Method {
         conventions_(setup.conventions),
         fc_init_(settings.fc_init),
         features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
-                  settings.length, settings.packing),
+                  settings.length, settings.packing, settings.accumulate),
         objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
     conventions_.ttt_steps = settings.ttt_steps;  // how many tokens the draft can chain: its files say so
   }
@@ -63,32 +64,37 @@ class Eagle3Method {
     initialize_fc(fc_init_, parameters);
   }
 
+  /// Runs the target: what is supervised hangs on its choices. Its states stay for forward_backward.
+  Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+               MicroBatch at) {
+    const auto batch = features_.make(cpu, windows, at.index);
+    return objective_.count(cpu, w, batch, features_.teacher(at.index));
+  }
+
   /// Of windows that supervise nothing: the gradients as they were, and the chains counted.
-  Result forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
-                          const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
-                          index_t /*step*/) {
-    const auto batch = features_.make(cpu, windows);
-    return objective_.forward_backward(cpu, w, d_w, batch, features_.teacher());
-  }
-  static bool supervised(const Result& result) { return result.supervises(); }
-
-  Result evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
-                  index_t /*index*/) {
-    const auto batch = features_.make(cpu, windows);
-    return objective_.evaluate_only(cpu, w, batch, features_.teacher());
+  Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                           MicroBatch at, const std::optional<Totals>& totals) {
+    const auto batch = totals ? features_.made(windows, at.index) : features_.make(cpu, windows, at.index);
+    return metrics(objective_.forward_backward(cpu, w, d_w, batch, features_.teacher(at.index), totals));
   }
 
-  /// A result's sums, or those of nothing.
-  Metrics metrics(const Result& result = {}) const {
-    Metrics sums(objective_.steps(), objective_.loss().lk != LkLoss::none);
+  Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                   index_t /*index*/) {
+    const auto batch = features_.make(cpu, windows);
+    return metrics(objective_.evaluate_only(cpu, w, batch, features_.teacher()));
+  }
+
+  Metrics metrics(const TttResult& result = {}) const {
+    Metrics sums(objective_.steps(), objective_.loss());
     for (index_t k = 0; k < sums.ttt_steps(); ++k) {
       const auto n = static_cast<std::size_t>(k);
-      sums[k].supervised = result.step_supervised[n];
-      sums[k].loss = result.step_losses[n] * static_cast<double>(result.step_supervised[n]);
-      sums[k].correct = result.step_correct[n];
-      sums[k].prefix_hits = result.step_prefix_hits[n];
-      sums[k].chains = result.step_valid[n];
-      sums[k].alpha = result.step_alphas[n] * static_cast<double>(result.step_supervised[n]);
+      sums[k] = {.loss = result.step_loss_sums[n],
+                 .supervised = result.step_supervised[n],
+                 .correct = result.step_correct[n],
+                 .prefix_hits = result.step_prefix_hits[n],
+                 .chains = result.step_valid[n],
+                 .alpha = result.step_alpha_sums[n]};
     }
     return sums;
   }
@@ -99,7 +105,8 @@ class Eagle3Method {
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return Features::bytes(s.batch, s.length, s.packing) + TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+    return Features::bytes(s.batch, s.length, s.packing, s.accumulate) +
+           TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
   }
 
  private:

@@ -1,17 +1,18 @@
 #pragma once
 /// \file
 /// What a training or held-out step counts. Everything is kept as a sum beside the sum it is divided by, so that
-/// batches, windows and ranks are merged by addition and never averaged as averages. The one exception is the loss of
-/// LK's lambda, see TttStepSums::loss.
+/// batches, windows and ranks are merged by addition and never averaged as averages; LK's lambda, which is no sum over
+/// positions, is made of two such means last.
 /// defines: Ratio, TttStepSums, TttMetrics, ttt_decay, ttt_step_weight
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/train/ttt_loss.hpp>
 
 namespace k3spec {
 
@@ -44,9 +45,7 @@ constexpr double ttt_step_weight(index_t k, index_t steps) {
 
 /// The sums of one TTT step.
 struct TttStepSums {
-  /// Over supervised positions. LK's lambda is no sum over positions (its weight hangs on the batch's mean acceptance):
-  /// of several batches this gives the mean of their losses, each as often as it has positions. alpha is a sum as ever.
-  double loss = 0;
+  double loss = 0;               ///< over supervised positions: cross-entropy, with LK's alpha -log α
   std::int64_t supervised = 0;   ///< positions in the loss mask whose target argmax the draft can say
   std::int64_t correct = 0;      ///< of these, where the draft's argmax is the target's
   std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step
@@ -68,26 +67,35 @@ struct TttStepSums {
 /// Sums of all TTT steps.
 class TttMetrics {
  public:
-  /// \param has_alphas  whether the loss is one that makes acceptance rates
-  explicit TttMetrics(index_t ttt_steps, bool has_alphas = false)
-      : steps_(static_cast<std::size_t>(ttt_steps)), has_alphas_(has_alphas) {}
+  static constexpr index_t max_steps = 16;
 
-  index_t ttt_steps() const { return static_cast<index_t>(steps_.size()); }
+  /// \param loss  which one the sums are of
+  /// \throws Error on a number of steps out of range
+  explicit TttMetrics(index_t ttt_steps, const TttLoss& loss = {}) : count_(ttt_steps), loss_(loss) {
+    if (ttt_steps >= 0 && ttt_steps <= max_steps) return;
+    throw Error("TttMetrics: steps", std::to_string(ttt_steps), "0 to " + std::to_string(max_steps));
+  }
+
+  index_t ttt_steps() const { return count_; }
   TttStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
   const TttStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
 
   /// \throws Error when the other one has another number of steps
   TttMetrics& operator+=(const TttMetrics& other) {
-    if (other.steps_.size() != steps_.size()) {
-      throw Error("TttMetrics: steps", std::to_string(other.steps_.size()), std::to_string(steps_.size()));
+    if (other.count_ != count_) {
+      throw Error("TttMetrics: steps", std::to_string(other.count_), std::to_string(count_));
     }
-    for (std::size_t k = 0; k < steps_.size(); ++k) steps_[k] += other.steps_[k];
+    for (index_t k = 0; k < count_; ++k) (*this)[k] += other[k];
     return *this;
   }
-  void clear() { std::fill(steps_.begin(), steps_.end(), TttStepSums{}); }
+  void clear() { steps_.fill({}); }
 
-  /// Mean loss over a step's supervised positions.
-  Ratio step_loss(index_t step) const { return {(*this)[step].loss, static_cast<double>((*this)[step].supervised)}; }
+  /// A step's loss, of all its supervised positions.
+  double step_loss(index_t step) const {
+    const TttStepSums& s = (*this)[step];
+    const Ratio mean{s.loss, static_cast<double>(s.supervised)};
+    return loss_.of_step(mean.value(), step_alpha(step).value(), s.supervised);
+  }
   Ratio step_accuracy(index_t step) const { return ratio((*this)[step].correct, (*this)[step].supervised); }
   /// How often the first step+1 drafted tokens are all the target's.
   Ratio step_acceptance(index_t step) const { return ratio((*this)[step].prefix_hits, (*this)[step].chains); }
@@ -97,7 +105,7 @@ class TttMetrics {
   /// Supervised predictions of all steps.
   std::int64_t supervised() const {
     std::int64_t all = 0;
-    for (const TttStepSums& step : steps_) all += step.supervised;
+    for (index_t k = 0; k < count_; ++k) all += (*this)[k].supervised;
     return all;
   }
 
@@ -105,7 +113,7 @@ class TttMetrics {
   double loss() const {
     double total = 0, weights = 0, weight = 1;
     for (index_t k = 0; k < ttt_steps(); ++k, weight *= ttt_decay) {
-      total += weight * step_loss(k).value();
+      total += weight * step_loss(k);
       weights += weight;
     }
     return weights == 0 ? 0.0 : total / weights;
@@ -131,7 +139,8 @@ class TttMetrics {
   void visit(V&& v) const {
     v("supervised", static_cast<double>(supervised()));
     for (index_t k = 0; k < ttt_steps(); ++k) v("acceptance_" + std::to_string(k), step_acceptance(k).value());
-    for (index_t k = 0; has_alphas_ && k < ttt_steps(); ++k) v("alpha_" + std::to_string(k), step_alpha(k).value());
+    for (index_t k = 0; loss_.lk != LkLoss::none && k < ttt_steps(); ++k)
+      v("alpha_" + std::to_string(k), step_alpha(k).value());
   }
 
   bool operator==(const TttMetrics&) const = default;
@@ -139,8 +148,9 @@ class TttMetrics {
  private:
   static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
 
-  std::vector<TttStepSums> steps_;
-  bool has_alphas_;
+  std::array<TttStepSums, static_cast<std::size_t>(max_steps)> steps_{};  // an array: steps allocate nothing
+  index_t count_;
+  TttLoss loss_;
 };
 
 }  // namespace k3spec

@@ -17,8 +17,8 @@
 
 namespace k3spec {
 
-/// Owns the target, and the features of one batch at a time. R = batch · length rows. Config is the draft's: its own
-/// widths, but the target's vocabulary.
+/// Owns the target, and the features of one batch at a time in each of its slots. R = batch · length rows. Config is
+/// the draft's: its own widths, but the target's vocabulary.
 template <class TargetConfig, class Config, Element T>
 class TargetFeatures {
  public:
@@ -35,15 +35,17 @@ class TargetFeatures {
 
   /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
   /// \param packing        whether windows may have documents
+  /// \param slots          batches whose states are kept
   /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
-                 const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none)
-      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing),
+                 const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none,
+                 index_t slots = 1)
+      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing, slots),
         vocabulary_(std::move(vocabulary)),
         length_(length),
         documents_(packing == Packing::apart ? batch * length : 0),
-        arena_(own_bytes(batch, length)) {
-    rows_ = Features::allocate(arena_, batch * length);
+        arena_(own_bytes(batch, length, slots)) {
+    rows_ = Features::allocate(arena_, batch * length, slots);
     select_head();
     std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
   }
@@ -56,28 +58,38 @@ class TargetFeatures {
   }
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none) {
-    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux, packing) + own_bytes(batch, length);
+  static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none,
+                                     index_t slots = 1) {
+    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux, packing, slots) +
+           own_bytes(batch, length, slots);
   }
 
-  /// The result is valid until the next call.
-  Batch make(const Cpu& cpu, const TextWindows& windows) {
-    states_.run(cpu, windows);
+  /// Runs the target. The result is valid until the next call.
+  Batch make(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    states_.run(cpu, windows, slot);
+    choose(cpu, slot);
+    return made(windows, slot);
+  }
+
+  /// The batch again that was made last in a slot, of the same windows.
+  Batch made(const TextWindows& windows, index_t slot) {
     shift(windows);
-    choose(cpu);
-    const Rows<const T, Draft::aux_width> aux(states_.tapped().data(), states_.tapped().extent(0));
+    const Matrix<const T> tapped = states_.tapped(slot);
+    const Rows<const T, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
     return {.length = length_,
             .input_ids = rows_.input_ids,
             .attention_mask = rows_.attention_mask,
             .loss_mask = rows_.loss_mask,
             .aux = aux,
-            .teacher_top = rows_.top,
+            .teacher_top = top(slot),
             .t2d = vocabulary_.t2d(),
             .documents = documents_.of(windows.seq_lens, length_)};
   }
 
-  /// The teacher of the batch made last.
-  HiddenTeacher<T> teacher() const { return {states_.last().matrix(), rows_.selected_head.matrix(), length_}; }
+  /// The teacher of the batch in a slot.
+  HiddenTeacher<T> teacher(index_t slot = 0) const {
+    return {states_.last(slot).matrix(), rows_.selected_head.matrix(), length_};
+  }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   /// The target's embedding [vocab, target hidden].
@@ -87,23 +99,23 @@ class TargetFeatures {
   /// Rows of full-vocabulary logits that exist at a time.
   static constexpr index_t chunk = chunk_rows(Config::vocab_size);
 
-  static constexpr std::size_t own_bytes(index_t batch, index_t length) {
+  static constexpr std::size_t own_bytes(index_t batch, index_t length, index_t slots) {
     return plan_bytes([&](ArenaPlan& a) {
-      Features::allocate(a, batch * length);
+      Features::allocate(a, batch * length, slots);
       a.borrow(plan_bytes([&](ArenaPlan& b) { Logits::allocate(b, std::min(batch * length, chunk)); }));
     });
   }
 
   struct Features {
     Rows<T, Target::hidden> selected_head;           // [draft vocabulary]: the target's head, those rows only
-    Vector<index_t> input_ids, top;                  // [R], shifted
+    Vector<index_t> input_ids, top;                  // [R], shifted; top: of every slot
     Vector<std::uint8_t> attention_mask, loss_mask;  // [R]
 
     template <Allocator A>
-    static constexpr Features allocate(A& a, index_t rows) {
+    static constexpr Features allocate(A& a, index_t rows, index_t slots) {
       Features f;
       take_rows(a, Config::draft_vocab_size, f.selected_head);
-      take_rows(a, rows, f.input_ids), take_rows(a, rows, f.top);
+      take_rows(a, rows, f.input_ids), take_rows(a, slots * rows, f.top);
       take_rows(a, rows, f.attention_mask), take_rows(a, rows, f.loss_mask);
       return f;
     }
@@ -137,6 +149,11 @@ class TargetFeatures {
     }
   }
 
+  Vector<index_t> top(index_t slot) const {
+    const index_t rows = rows_.input_ids.extent(0);
+    return rows_.top.rows(slot * rows, rows);
+  }
+
   bool is_last(index_t row) const { return row % length_ == length_ - 1; }
 
   /// The last row of a window has no token after it.
@@ -148,16 +165,18 @@ class TargetFeatures {
   }
 
   /// The target's argmax over its whole vocabulary, shifted.
-  void choose(const Cpu& cpu) {
-    const index_t rows = states_.last().extent(0);
+  void choose(const Cpu& cpu, index_t slot) {
+    const auto last = states_.last(slot);
+    const auto chosen = top(slot);
+    const index_t rows = last.extent(0);
     for (index_t r = 0; r < rows; r += chunk) {
       Scope scope(arena_);
       const index_t n = std::min(chunk, rows - r);
       const auto l = Logits::allocate(arena_, n);
-      states_.target().compute_logits(cpu, states_.last().rows(r, n), l.logits);
-      argmax(cpu, l.logits, rows_.top.rows(r, n));
+      states_.target().compute_logits(cpu, last.rows(r, n), l.logits);
+      argmax(cpu, l.logits, chosen.rows(r, n));
     }
-    for (index_t r = 0; r < rows; ++r) rows_.top(r) = is_last(r) ? 0 : rows_.top(r + 1);
+    for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r + 1);
   }
 
   TargetStates<TargetConfig, T> states_;

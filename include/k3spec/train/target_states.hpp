@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The frozen target's side of training: windows of text go through it, and the states that a draft learns from stay.
-/// defines: TextWindows, TargetStates
+/// defines: TextWindows, MicroBatch, TargetStates
 
 #include <cstdint>
 #include <string>
@@ -21,6 +21,15 @@ struct TextWindows {
 
   /// [batch, most documents] tokens of each document, zero-padded; empty: every window is one. Needs Packing::apart.
   Matrix<const index_t> seq_lens = {};
+
+  /// Windows [first, first + n), with all that belongs to them.
+  TextWindows part(index_t first, index_t n) const {
+    const index_t length = ids.extent(1);
+    TextWindows some{ids.rows(first, n)};
+    if (loss_mask.extent(0) > 0) some.loss_mask = loss_mask.rows(first * length, n * length);
+    if (seq_lens.extent(0) > 0) some.seq_lens = seq_lens.rows(first, n);
+    return some;
+  }
 
   bool counts(index_t row) const { return loss_mask.extent(0) == 0 || loss_mask(row) != 0; }
 
@@ -42,7 +51,13 @@ struct TextWindows {
   }
 };
 
-/// Owns the target and the states of one batch at a time. R = batch · length rows.
+/// Which of a step's equally large batches this is. What is drawn for a window hangs on its place in the step: it is
+/// the same however many batches the step is cut into.
+struct MicroBatch {
+  index_t step = 0, index = 0;
+};
+
+/// Owns the target, and the states of one batch at a time in each of its slots. R = batch · length rows.
 template <class Config, Element T>
 class TargetStates {
  public:
@@ -50,45 +65,49 @@ class TargetStates {
   static constexpr index_t hidden = Target::hidden;
 
   TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
-               Packing packing = Packing::none)
+               Packing packing = Packing::none, index_t slots = 1)
       : parameters_(std::move(parameters)),
         target_(parameters_.weights()),
         taps_(std::move(taps)),
         packing_(packing),
+        length_(length),
         state_({.sequences = batch, .capacity = length, .rollback = 0}),
-        arena_(bytes(batch, length, tap_count())) {
-    rows_ = Kept::allocate(arena_, batch * length, tap_count());
+        arena_(bytes(batch, length, tap_count(), Packing::none, slots)) {
+    rows_ = Kept::allocate(arena_, slots * batch * length, tap_count());
     for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length);
   }
 
   /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps, Packing packing = Packing::none) {
+  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps, Packing packing = Packing::none,
+                                     index_t slots = 1) {
     const std::size_t packed =
         packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
     return packed + plan_bytes([&](ArenaPlan& a) {
-             Kept::allocate(a, batch * length, taps);
+             Kept::allocate(a, slots * batch * length, taps);
              a.borrow(FrozenTarget<Config, T>::scratch_bytes(batch, length));
            });
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
   /// \throws Error on windows of another shape, or ids out of range
-  void run(const Cpu& cpu, const TextWindows& windows) {
-    windows.check(state_.sequences(), length(), packing_);
-    run_checked(cpu, windows);
+  void run(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    windows.check(state_.sequences(), length_, packing_);
+    run_checked(cpu, windows, slot);
   }
 
   /// The same with windows whose check() was made already.
-  void run_checked(const Cpu& cpu, const TextWindows& windows) {
-    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows);
+  void run_checked(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, slot);
     for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
-    target_.forward(cpu, state_, windows.ids, {rows_.last.matrix(), taps_, rows_.tapped}, arena_);
+    const index_t first = slot * rows();
+    target_.forward(cpu, state_, windows.ids,
+                    {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
   /// [R, hidden], post-norm: what the target's head reads.
-  Rows<const T, hidden> last() const { return rows_.last; }
+  Rows<const T, hidden> last(index_t slot = 0) const { return rows_.last.rows(slot * rows(), rows()); }
   /// [R, taps · hidden]
-  Matrix<const T> tapped() const { return rows_.tapped; }
+  Matrix<const T> tapped(index_t slot = 0) const { return rows_.tapped.rows(slot * rows(), rows()); }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
   const FrozenTarget<Config, T>& target() const { return target_; }
@@ -105,30 +124,31 @@ class TargetStates {
     static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Config, T>::scratch_bytes(1, length); }
   };
 
-  index_t length() const { return state_.sequences() == 0 ? 0 : rows_.last.extent(0) / state_.sequences(); }
+  index_t rows() const { return state_.sequences() * length_; }
 
   /// No state depends on what runs beside it, nor on the number of threads: where there are too few rows for all
   /// threads, each row has them all.
-  void run_documents(const Cpu& cpu, const TextWindows& windows) {
+  void run_documents(const Cpu& cpu, const TextWindows& windows, index_t slot) {
     const index_t batch = windows.ids.extent(0);
     if (batch < cpu.threads) {
-      for (index_t b = 0; b < batch; ++b) run_row(cpu, windows, b);
+      for (index_t b = 0; b < batch; ++b) run_row(cpu, windows, slot, b);
     } else {
-      parallel_for(cpu, batch, [&](index_t b) { run_row(Cpu{1}, windows, b); });
+      parallel_for(cpu, batch, [&](index_t b) { run_row(Cpu{1}, windows, slot, b); });
     }
   }
 
-  void run_row(const Cpu& cpu, const TextWindows& windows, index_t b) {
+  void run_row(const Cpu& cpu, const TextWindows& windows, index_t slot, index_t b) {
     PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
-    index_t row = b * length();
+    const index_t* ids = windows.ids.data() + b * length_;
+    index_t row = slot * rows() + b * length_;
     for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
       const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
       if (n == 0) continue;
       packed.state.reset(0);
-      target_.forward(cpu, packed.state, Matrix<const index_t>(windows.ids.data() + row, 1, n),
+      target_.forward(cpu, packed.state, Matrix<const index_t>(ids, 1, n),
                       {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
                       packed.arena);
-      row += n;
+      row += n, ids += n;
     }
   }
 
@@ -149,6 +169,7 @@ class TargetStates {
   FrozenTarget<Config, T> target_;
   std::vector<Tap> taps_;
   Packing packing_;
+  index_t length_;
   TargetState<Config, T> state_;
   std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
   Arena arena_;

@@ -24,7 +24,8 @@ struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
   static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();
 
-  index_t batch = 8;                        ///< windows a step
+  index_t batch = 8;                        ///< windows that go through the draft together
+  index_t accumulate = 1;                   ///< batches a step: their gradients add up to those of one large batch
   index_t length = 192;                     ///< tokens a window
   index_t ttt_steps = 5;                    ///< EAGLE-3: drafted tokens the unroll trains
   LkLoss lk = LkLoss::none;                 ///< EAGLE-3: the loss, see TttLoss
@@ -46,8 +47,11 @@ struct TrainSettings {
   WarmupCosine schedule;
   AdamWOptions optimizer;
 
-  /// Rows, and so tokens, of a step.
+  /// Rows, and so tokens, of a batch.
   constexpr index_t rows() const { return batch * length; }
+  /// Windows of a step, and their tokens.
+  constexpr index_t windows() const { return accumulate * batch; }
+  constexpr index_t tokens() const { return accumulate * rows(); }
   constexpr TttLoss ttt_loss() const { return {lk, lk_kl_scale, lk_kl_decay}; }
 
   /// \throws Error naming the setting
@@ -59,6 +63,7 @@ struct TrainSettings {
       if (!holds) throw Error(name, fmt::format("{}", found), range);
     };
     at_least("batch", batch, 1);
+    at_least("accumulate", accumulate, 1);
     at_least("length", length, 2);
     at_least("ttt_steps", ttt_steps, 1);
     at_least("anchors", anchors, 1);
@@ -79,6 +84,10 @@ struct TrainSettings {
       throw Error("batch and length", fmt::format("{} windows of {}", batch, length),
                   fmt::format("at most {} tokens a step", max_rows));
     }
+    if (accumulate > max_rows / rows()) {
+      throw Error("accumulate", fmt::format("{} batches of {} tokens", accumulate, rows()),
+                  fmt::format("at most {} tokens a step", max_rows));
+    }
     schedule.check();
     optimizer.check();
   }
@@ -89,6 +98,7 @@ struct TrainSettings {
     const bool open = schedule.total_steps == WarmupCosine::open;
     const auto or_infinity = [](double x) { return std::isfinite(x) ? io::json(x) : io::json(infinity); };
     return {{"batch", batch},
+            {"accumulate", accumulate},
             {"length", length},
             {"ttt_steps", ttt_steps},
             {"lk", io::detail::value_name(lk)},
@@ -123,6 +133,7 @@ struct TrainSettings {
     TrainSettings s;
     const Fields fields{j, subject};
     fields.read("batch", s.batch);
+    fields.read("accumulate", s.accumulate);
     fields.read("length", s.length);
     fields.read("ttt_steps", s.ttt_steps);
     fields.read("lk", s.lk);

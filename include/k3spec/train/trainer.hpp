@@ -1,25 +1,28 @@
 #pragma once
 /// \file
 /// Trains a draft on the states of a frozen Kimi K3 target. A step is: windows of text through the target, the draft's
-/// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it.
+/// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it. A step of several batches
+/// has the gradient, the losses and the draws of one large batch: denominators are counted over all of them first.
 ///
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
-/// Draft, Target, Result, Metrics, Conventions and Setup, and
+/// Draft, Target, Metrics, Totals, Conventions and Setup, and
 ///
 ///     check(setup, settings), vocabulary(setup)
 ///                                            static: what it refuses of both; the vocabulary the setup has
 ///     Method(target parameters, setup, settings)
 ///                                            of what check lets through
 ///     initialize(parameters)                 what fresh parameters take from the target
-///     forward_backward(cpu, weights, gradients, windows, step)
-///                                            a Result; may throw NothingSupervised if nothing can be learnt
-///     supervised(result)                     whether its gradients are of anything
-///     evaluate(cpu, weights, windows, index) a Result; the same choices for the same index
-///     metrics(result), metrics()             a result's sums, or none
+///     count(cpu, weights, windows, MicroBatch)
+///                                            Totals: what the batch adds to the step's denominators
+///     forward_backward(cpu, weights, gradients, windows, MicroBatch, totals)
+///                                            Metrics. Totals are of all the step's batches, each counted before; none:
+///                                            there is one batch, not counted
+///     evaluate(cpu, weights, windows, index) Metrics; the same choices for the same index
+///     metrics()                              those of nothing
 ///     vocabulary(), layer_ids(), conventions(), bytes(settings)
 ///
-/// Metrics has +=, loss(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name, value) for what
-/// else there is.
+/// Metrics has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
+/// value) for what else there is; Totals has +=.
 /// defines: Trainer
 
 #include <filesystem>
@@ -33,7 +36,6 @@
 #include <k3spec/train/check_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
-#include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/run_sources.hpp>
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/text.hpp>
@@ -47,12 +49,11 @@ class Trainer {
   using Draft = typename Method::Draft;
   using Target = typename Method::Target;
   using Config = typename Draft::config;
-  using Result = typename Method::Result;
   using Metrics = typename Method::Metrics;
   using Setup = typename Method::Setup;
 
   struct Report {
-    Result result;
+    Metrics metrics;
     double lr = 0, grad_norm = 0;  ///< the norm before clipping
     bool skipped = false;          ///< the gradient was not finite, or nothing was supervised
   };
@@ -86,8 +87,8 @@ class Trainer {
         progress_{checked(setup, settings), 0, 0, sources(cpu, target)},
         method_(std::move(target), std::move(setup), settings),
         optimizer_(settings.optimizer, initialized()),
-        ids_(settings.rows()),
-        seq_lens_(settings.packing == Packing::apart ? settings.rows() : 0) {}
+        ids_(settings.tokens()),
+        seq_lens_(settings.packing == Packing::apart ? settings.tokens() : 0) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
   /// made the windows.
@@ -104,16 +105,19 @@ class Trainer {
 
   /// One step on the text's windows that are this step's turn.
   Report step(const ByteText& text) {
-    text.random_windows(settings().seed, next_step(), windows());
-    return step(text_windows());
+    const auto ids = windows(settings().windows());
+    text.random_windows(settings().seed, next_step(), ids);
+    return step(text_windows(ids));
   }
 
-  /// One step on other windows. \throws Error with nothing trained, and the step still to be made
+  /// One step on other windows, as many as all its batches have.
+  /// \throws Error with nothing trained, and the step still to be made
   Report step(const TextWindows& windows) {
+    windows.check(settings().windows(), settings().length, settings().packing);
     gradients_.zero();
-    Report report;
+    Report report{method_.metrics()};
     report.lr = settings().schedule(next_step());
-    if (learn(windows, report.result)) {
+    if (learn(windows, report.metrics)) {
       const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
       report.grad_norm = update.grad_norm;
       report.skipped = update.skipped;
@@ -125,13 +129,9 @@ class Trainer {
     return report;
   }
 
-  /// Loss and counters with nothing trained. \param index  which batch of a series it is
-  Result evaluate(const TextWindows& windows, index_t index = 0) {
-    try {
-      return method_.evaluate(cpu_, parameters_.weights(), windows, index);
-    } catch (const NothingSupervised&) {
-      return {};
-    }
+  /// Loss and counters of one batch with nothing trained. \param index  which batch of a series it is
+  Metrics evaluate(const TextWindows& windows, index_t index = 0) {
+    return method_.evaluate(cpu_, parameters_.weights(), windows, index);
   }
 
   /// The same summed over the first `batches` batches of a text, windows one behind the other; fewer if it is shorter.
@@ -139,14 +139,12 @@ class Trainer {
     Metrics sums = method_.metrics();
     const index_t there = text.windows(settings().length) / settings().batch;
     for (index_t i = 0; i < std::min(batches, there); ++i) {
-      text.consecutive_windows(i * settings().batch, windows());
-      sums += metrics(evaluate(text_windows(), i));
+      const auto ids = windows(settings().batch);
+      text.consecutive_windows(i * settings().batch, ids);
+      sums += evaluate(text_windows(ids), i);
     }
     return sums;
   }
-
-  /// A result's sums.
-  Metrics metrics(const Result& result) const { return method_.metrics(result); }
 
   /// Makes a new checkpoint: the draft and all that is needed to go on.
   /// \throws Error, with nothing saved, when a parameter or a moment is not finite
@@ -208,7 +206,7 @@ class Trainer {
   /// Steps that found nothing to supervise and changed nothing.
   index_t unsupervised() const { return progress_.unsupervised; }
   /// Rows, and so tokens, of a step.
-  index_t rows() const { return settings().rows(); }
+  index_t rows() const { return settings().tokens(); }
   const Parameters<Draft, T>& parameters() const { return parameters_; }
   const AdamW<Draft, T>& optimizer() const { return optimizer_; }
   const DraftVocabulary& vocabulary() const { return method_.vocabulary(); }
@@ -234,13 +232,13 @@ class Trainer {
     return parameters_;
   }
 
-  Matrix<index_t> windows() { return Matrix<index_t>(ids_.data(), settings().batch, settings().length); }
+  Matrix<index_t> windows(index_t count) { return Matrix<index_t>(ids_.data(), count, settings().length); }
 
-  /// What stands in windows(), cut into documents when they are packed.
-  TextWindows text_windows() {
-    TextWindows all{windows()};
+  /// Windows of text, cut into documents when they are packed.
+  TextWindows text_windows(const Matrix<index_t>& ids) {
+    TextWindows all{ids};
     if (settings().packing != Packing::apart) return all;
-    const Matrix<index_t> seq_lens(seq_lens_.data(), settings().batch, settings().length);
+    const Matrix<index_t> seq_lens(seq_lens_.data(), ids.extent(0), ids.extent(1));
     cut_documents(all.ids, '\n', seq_lens);
     all.seq_lens = seq_lens;
     return all;
@@ -250,14 +248,22 @@ class Trainer {
     return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
-  /// Gradients of windows. \returns false where nothing is supervised
-  bool learn(const TextWindows& windows, Result& result) {
-    try {
-      result = method_.forward_backward(cpu_, parameters_.weights(), gradients_.weights(), windows, next_step());
-      return method_.supervised(result);
-    } catch (const NothingSupervised&) {
-      return false;
+  TextWindows part(const TextWindows& windows, index_t index) const {
+    return windows.part(index * settings().batch, settings().batch);
+  }
+
+  /// Gradients of a step's windows, one batch after the other. \returns false where nothing is supervised in any
+  bool learn(const TextWindows& windows, Metrics& sums) {
+    const index_t batches = settings().accumulate;
+    const auto w = parameters_.weights();
+    std::optional<typename Method::Totals> totals;
+    if (batches > 1) totals.emplace();
+    for (index_t i = 0; totals && i < batches; ++i)
+      *totals += method_.count(cpu_, w, part(windows, i), {next_step(), i});
+    for (index_t i = 0; i < batches; ++i) {
+      sums += method_.forward_backward(cpu_, w, gradients_.weights(), part(windows, i), {next_step(), i}, totals);
     }
+    return sums.supervised() > 0;
   }
 
   Cpu cpu_;

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// What the EAGLE-3 objective reads and gives back.
-/// defines: TttBatch, largest_position, check_ttt_batch, predicted_steps, TttResult
+/// defines: TttBatch, largest_position, check_ttt_batch, predicted_steps, supervise_rows, TttResult, count_chains,
+/// TttTotals
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 
 #include <k3spec/core/view.hpp>
 #include <k3spec/train/documents.hpp>
+#include <k3spec/train/metrics.hpp>
 
 namespace k3spec {
 
@@ -93,11 +95,30 @@ index_t predicted_steps(const Batch& batch, index_t r) {
   return batch.documents.packed() ? batch.documents.remaining(r) : batch.length - r % batch.length;
 }
 
-/// Of one batch. Losses are means over the supervised positions, all else are counts.
+/// Marks the rows [R] that teach: the loss mask says so, and the draft can say the teacher's choice.
+/// \returns how many predictions they supervise, per step
+template <class Batch>
+std::array<index_t, TttMetrics::max_steps> supervise_rows(const Batch& batch, index_t steps,
+                                                          Vector<std::uint8_t> supervised) {
+  std::array<index_t, TttMetrics::max_steps> counts{};
+  const index_t rows = supervised.extent(0);
+  for (index_t r = 0; r < rows; ++r) {
+    supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
+  }
+  for (index_t r = 0; r < rows; ++r) {
+    const index_t predicted = std::min(steps, predicted_steps(batch, r));
+    for (index_t k = 0; k < predicted; ++k) counts[static_cast<std::size_t>(k)] += supervised(r + k);
+  }
+  return counts;
+}
+
+/// Of one batch. Losses are means over its own supervised positions, all else are sums and counts.
 struct TttResult {
-  static constexpr std::size_t max_steps = 16;
+  static constexpr auto max_steps = static_cast<std::size_t>(TttMetrics::max_steps);
   double loss = 0;
   std::array<double, max_steps> step_losses{};
+  /// What these are made of, summed over the supervised predictions: TttStepSums' loss and alpha.
+  std::array<double, max_steps> step_loss_sums{}, step_alpha_sums{};
   /// Mean acceptance rate Σ_v min(p_v, q_v) of the supervised predictions; 0 unless an LK loss made it.
   std::array<double, max_steps> step_alphas{};
   /// Supervised predictions, and those of them that are the teacher's choice: per step, and over all steps.
@@ -118,6 +139,46 @@ struct TttResult {
       length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_valid[k]));
     }
     return length;
+  }
+};
+
+/// Adds the chain at row r to the result. It stays valid while the loss mask allows, whatever the draft vocabulary; it
+/// hits while every prediction so far was right. \param right  [steps][R]: whether step k is right at row r
+template <class Batch, class Right>
+void count_chains(const Batch& batch, index_t steps, index_t r, const Right& right, TttResult& result) {
+  bool valid = true, hit = true;
+  for (index_t k = 0; k < std::min(steps, predicted_steps(batch, r)); ++k) {
+    const auto step = static_cast<std::size_t>(k);
+    valid = valid && batch.loss_mask(r + k) != 0;
+    hit = hit && right[step](r) != 0;
+    result.step_valid[step] += valid ? 1 : 0;
+    result.step_prefix_hits[step] += hit ? 1 : 0;
+  }
+}
+
+/// What a step's losses are divided by, and what LK's lambda weighs: sums over all its batches, and over all ranks.
+struct TttTotals {
+  std::array<index_t, TttResult::max_steps> supervised{};  ///< predictions, per TTT step
+  std::array<double, TttResult::max_steps> alphas{};       ///< their acceptance rates; LK's lambda alone wants them
+
+  TttTotals& operator+=(const TttTotals& other) {
+    for (std::size_t k = 0; k < supervised.size(); ++k) {
+      supervised[k] += other.supervised[k], alphas[k] += other.alphas[k];
+    }
+    return *this;
+  }
+  double mean_alpha(std::size_t step) const { return of_all(alphas[step], step); }
+  /// `x` divided among the step's supervised predictions.
+  double of_all(double x, std::size_t step) const {
+    return x / static_cast<double>(std::max<index_t>(1, supervised[step]));
+  }
+  /// \throws Error unless a batch with these counts can be one of those summed here
+  void check_holds(const std::array<index_t, TttResult::max_steps>& own) const {
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      if (own[k] <= supervised[k]) continue;
+      throw Error("totals: supervised predictions of step " + std::to_string(k), std::to_string(supervised[k]),
+                  "at least the batch's own " + std::to_string(own[k]));
+    }
   }
 };
 

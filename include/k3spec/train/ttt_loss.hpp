@@ -25,6 +25,7 @@ inline constexpr std::array<std::string_view, 3> names_of<LkLoss>{"none", "alpha
 struct TttLoss {
   LkLoss lk = LkLoss::none;
   double kl_scale = 1, kl_decay = 3;  ///< lambda's
+  bool operator==(const TttLoss&) const = default;
 
   /// \throws Error naming the option that is out of range
   void check() const {

@@ -5,11 +5,12 @@
 ///
 /// The vocabulary is walked in chunks of teacher rows: row r supervises step k at row r - k, so the target's
 /// probabilities of a chunk are made once and serve all K steps; no logits of a whole batch ever exist. LK's lambda
-/// weighs its gradients by the whole batch's mean acceptance: its gradients take a second walk over the vocabulary.
+/// weighs its gradients by all batches' mean acceptance: where that is not given, they take a second walk.
 /// defines: TttObjective
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <k3spec/drafts/eagle3_draft.hpp>
@@ -28,6 +29,7 @@ class TttObjective {
  public:
   using S = accumulate_t<T>;
   using Batch = TttBatch<T, Draft::aux_width>;
+  using Totals = TttTotals;
   static_assert(TttResult::max_steps == static_cast<std::size_t>(Draft::max_steps));
   static constexpr index_t vocabulary = Draft::draft_vocabulary;
   static constexpr index_t chunk = ChunkRows;
@@ -50,20 +52,37 @@ class TttObjective {
     return a.peak();
   }
 
+  /// What this batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
+  /// forward_backward. Only LK's lambda runs the draft for it.
+  template <class Teacher>
+  Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Batch& batch,
+               const Teacher& teacher) {
+    check_ttt_batch(batch, rows_, Draft::vocabulary);
+    TttResult result;
+    result.step_supervised = supervise_rows(batch, steps_, buffers_.supervised);
+    if (loss_.lk == LkLoss::lambda && result.supervises()) {
+      unroll(cpu, w, batch);
+      walk(cpu, w, {true, false, nullptr, {}}, batch, teacher, result);
+    }
+    return {result.step_supervised, result.step_alpha_sums};
+  }
+
   /// Loss and counters only.
   template <class Teacher>
   TttResult evaluate_only(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Batch& batch,
                           const Teacher& teacher) {
-    return run(cpu, w, nullptr, batch, teacher, Matrix<S>());
+    return run(cpu, w, nullptr, batch, teacher, std::nullopt, Matrix<S>());
   }
 
-  /// Loss, counters, and gradients added to d_w. d_aux [R, A] gets the gradient of batch.aux unless it is empty. A
-  /// batch that supervises nothing has zero losses and gradients, and its chains are counted.
+  /// Loss and counters of this batch, and gradients added to d_w. A batch that supervises nothing has zero losses and
+  /// gradients, and its chains are counted.
+  /// \param totals  counts summed over all batches of the step, by which gradients are divided; none: this batch's
+  /// \param d_aux   [R, A] gets the gradient of batch.aux unless it is empty
   template <class Teacher>
   TttResult forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
                              const typename Draft::template Weights<S>& d_w, const Batch& batch, const Teacher& teacher,
-                             const Matrix<S>& d_aux = Matrix<S>()) {
-    return run(cpu, w, &d_w, batch, teacher, d_aux);
+                             const std::optional<Totals>& totals = std::nullopt, const Matrix<S>& d_aux = Matrix<S>()) {
+    return run(cpu, w, &d_w, batch, teacher, totals, d_aux);
   }
 
   /// The state that step k's head reads, after either call: rows of [R, H].
@@ -123,24 +142,37 @@ class TttObjective {
 
   template <class Teacher>
   TttResult run(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-                const Batch& batch, const Teacher& teacher, const Matrix<S>& d_aux) {
+                const Batch& batch, const Teacher& teacher, const std::optional<Totals>& totals,
+                const Matrix<S>& d_aux) {
     check_ttt_batch(batch, rows_, Draft::vocabulary);
-    const CausalVisibility visible = visibility(batch);
-    const RotaryPositions positions = rotary_positions(batch);
-    Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visible, positions, acts_);
-    TttResult result = supervise(batch);
-    clear(cpu);
+    TttResult result;
+    result.step_supervised = supervise_rows(batch, steps_, buffers_.supervised);
+    if (totals) totals->check_holds(result.step_supervised);
+    unroll(cpu, w, batch);
     if (result.supervises()) {
-      walks(cpu, w, d_w, batch, teacher, result);
+      walks(cpu, w, d_w, batch, teacher, totals, result);
       if (d_w != nullptr) {
-        Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visible, positions, acts_,
-                                    std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux, arena_);
+        Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visibility(batch), rotary_positions(batch),
+                                    acts_, std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux,
+                                    arena_);
       }
     } else if (d_aux.size() > 0) {
       evaluate(cpu, expr::as_expression(0.0), d_aux);
     }
     gather(batch, result);
     return result;
+  }
+
+  /// All steps of the draft; what the vocabulary will add begins at 0.
+  void unroll(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Batch& batch) {
+    Draft::template forward<T>(cpu, w, batch.input_ids, batch.length, batch.aux, visibility(batch),
+                               rotary_positions(batch), acts_);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
+      evaluate(cpu, expr::as_expression(0.0), buffers_.d_out[k]);
+      std::fill_n(buffers_.right[k].data(), rows_, std::uint8_t{0});
+      std::fill_n(buffers_.losses[k].data(), rows_, S(0));
+      std::fill_n(buffers_.alphas[k].data(), rows_, S(0));
+    }
   }
 
   static CausalVisibility visibility(const Batch& batch) {
@@ -156,67 +188,45 @@ class TttObjective {
     return {ids.data(), batch.length};
   }
 
-  void clear(const Cpu& cpu) {
-    for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
-      evaluate(cpu, expr::as_expression(0.0), buffers_.d_out[k]);
-      std::fill_n(buffers_.right[k].data(), rows_, std::uint8_t{0});
-      std::fill_n(buffers_.losses[k].data(), rows_, S(0));
-      std::fill_n(buffers_.alphas[k].data(), rows_, S(0));
-    }
-  }
-
-  /// Marks the supervised rows and counts, per step, how many predictions they supervise.
-  TttResult supervise(const Batch& batch) {
-    TttResult result;
-    for (index_t r = 0; r < rows_; ++r) {
-      buffers_.supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
-    }
-    for (index_t r = 0; r < rows_; ++r) {
-      const index_t steps = std::min(steps_, predicted_steps(batch, r));
-      for (index_t k = 0; k < steps; ++k) {
-        result.step_supervised[static_cast<std::size_t>(k)] += buffers_.supervised(r + k);
-      }
-    }
-    return result;
-  }
-
   /// What a walk over the vocabulary makes.
   struct Pass {
     bool alphas, losses;         // losses: which predictions are right, too
     const GradientWeights* d_w;  // null: no d_out
+    Totals totals;               // of d_out
   };
 
-  /// Losses of all rows and steps, their mean acceptance, and d_out unless d_w is null.
+  /// Losses of all rows and steps, their acceptance, and d_out unless d_w is null.
   template <class Teacher>
   void walks(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
-             const Batch& batch, const Teacher& teacher, TttResult& result) {
-    const bool apart = d_w != nullptr && loss_.lk == LkLoss::lambda;
-    if (apart) walk(cpu, w, {true, false, nullptr}, batch, teacher, result);
-    walk(cpu, w, {loss_.lk != LkLoss::none && !apart, true, d_w}, batch, teacher, result);
+             const Batch& batch, const Teacher& teacher, const std::optional<Totals>& totals, TttResult& result) {
+    const bool apart = d_w != nullptr && loss_.lk == LkLoss::lambda && !totals;
+    if (apart) walk(cpu, w, {true, false, nullptr, {}}, batch, teacher, result);
+    const Totals own{result.step_supervised, result.step_alpha_sums};
+    walk(cpu, w, {loss_.lk != LkLoss::none && !apart, true, d_w, totals.value_or(own)}, batch, teacher, result);
   }
 
   template <class Teacher>
   void walk(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
             const Teacher& teacher, TttResult& result) {
     for (index_t r = 0; r < rows_; r += chunk) {
-      teach(cpu, w, pass, batch, teacher, r, std::min(chunk, rows_ - r), result);
+      teach(cpu, w, pass, batch, teacher, r, std::min(chunk, rows_ - r));
     }
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps_); ++k) {
-      result.step_alphas[k] = mean(buffers_.alphas[k], result.step_supervised[k]);
+      result.step_alpha_sums[k] = sum(buffers_.alphas[k]);
     }
   }
 
-  /// Rows in ascending order; 0 of nothing.
-  static double mean(Vector<const S> values, index_t count) {
-    double sum = 0;
-    for (index_t r = 0; r < values.extent(0); ++r) sum += static_cast<double>(values(r));
-    return sum / static_cast<double>(std::max<index_t>(1, count));
+  /// Rows in ascending order.
+  static double sum(Vector<const S> values) {
+    double all = 0;
+    for (index_t r = 0; r < values.extent(0); ++r) all += static_cast<double>(values(r));
+    return all;
   }
 
   /// Teacher rows [first, first + n): the pass's part of every prediction they supervise.
   template <class Teacher>
   void teach(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
-             const Teacher& teacher, index_t first, index_t n, const TttResult& result) {
+             const Teacher& teacher, index_t first, index_t n) {
     Scope scope(arena_);
     const Chunk c = Chunk::allocate(arena_, n);
     teacher.selected_logits(cpu, first, c.p.matrix());
@@ -224,13 +234,13 @@ class TttObjective {
     if (pass.losses) argmax(cpu, c.p, c.top_p);
     for (index_t k = 0; k < steps_; ++k) {
       const index_t skip = std::max<index_t>(0, k - first);
-      if (skip < n) predict(cpu, w, pass, batch, c, k, first + skip, skip, n - skip, result);
+      if (skip < n) predict(cpu, w, pass, batch, c, k, first + skip, skip, n - skip);
     }
   }
 
   /// Step k's predictions at rows [teacher_row - k, … + n), supervised by chunk rows [offset, offset + n).
   void predict(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
-               const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n, const TttResult& result) {
+               const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n) {
     const auto step = static_cast<std::size_t>(k);
     const index_t row = teacher_row - k;
     const auto out = acts_.step(k).out.rows(row, n);
@@ -246,8 +256,7 @@ class TttObjective {
       argmax(cpu, logits, c.top_q.rows(0, n));
       loss_.row_losses(cpu, logits, p, Vector<const S>(alphas.data(), n), losses);
     }
-    const double weight =
-        ttt_step_weight(k, steps_) / static_cast<double>(std::max<index_t>(1, result.step_supervised[step]));
+    const double weight = pass.totals.of_all(ttt_step_weight(k, steps_), step);
     for (index_t i = 0; i < n; ++i) {
       // Else no prediction, or one of another document: its d_out stays 0.
       const bool counted = k < predicted_steps(batch, row + i) && buffers_.supervised(teacher_row + i) != 0;
@@ -256,7 +265,7 @@ class TttObjective {
       if (pass.losses) buffers_.right[step](row + i) = counted && c.top_q(i) == c.top_p(offset + i) ? 1 : 0;
     }
     if (pass.d_w == nullptr) return;
-    loss_.row_gradients(cpu, logits, p, result.step_alphas[step], Vector<const S>(c.d_loss.data(), n), d_logits,
+    loss_.row_gradients(cpu, logits, p, pass.totals.mean_alpha(step), Vector<const S>(c.d_loss.data(), n), d_logits,
                         arena_);
     Draft::template head_backward<T>(cpu, w, *pass.d_w, out, x, d_logits, buffers_.d_out[step].rows(row, n), arena_);
   }
@@ -266,27 +275,16 @@ class TttObjective {
     for (index_t k = 0; k < steps_; ++k) {
       const auto step = static_cast<std::size_t>(k);
       const index_t supervised = result.step_supervised[step];
+      const auto n = static_cast<double>(std::max<index_t>(1, supervised));
       for (index_t r = 0; r < rows_; ++r) result.step_correct[step] += buffers_.right[step](r);
       result.correct += result.step_correct[step];
       result.valid += supervised;
-      result.step_losses[step] =
-          loss_.of_step(mean(buffers_.losses[step], supervised), result.step_alphas[step], supervised);
+      result.step_loss_sums[step] = sum(buffers_.losses[step]);
+      result.step_alphas[step] = result.step_alpha_sums[step] / n;
+      result.step_losses[step] = loss_.of_step(result.step_loss_sums[step] / n, result.step_alphas[step], supervised);
       result.loss += ttt_step_weight(k, steps_) * result.step_losses[step];
     }
-    for (index_t r = 0; r < rows_; ++r) count_chains(batch, r, result);
-  }
-
-  /// A chain at row r stays valid while the loss mask allows, whatever the draft vocabulary; it hits while every
-  /// prediction so far was right.
-  void count_chains(const Batch& batch, index_t r, TttResult& result) const {
-    bool valid = true, hit = true;
-    for (index_t k = 0; k < std::min(steps_, predicted_steps(batch, r)); ++k) {
-      const auto step = static_cast<std::size_t>(k);
-      valid = valid && batch.loss_mask(r + k) != 0;
-      hit = hit && buffers_.right[step](r) != 0;
-      result.step_valid[step] += valid ? 1 : 0;
-      result.step_prefix_hits[step] += hit ? 1 : 0;
-    }
+    for (index_t r = 0; r < rows_; ++r) count_chains(batch, steps_, r, buffers_.right, result);
   }
 
   index_t rows_, steps_;
