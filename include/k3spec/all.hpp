@@ -61,6 +61,7 @@
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/reduce_row.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cpu/thread_team.hpp>
 #include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/backend/cuda_driver.hpp>
 #include <k3spec/backend/product.hpp>

@@ -8,6 +8,8 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdlib>
+#include <string>
 
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
@@ -106,16 +108,37 @@ void pack_panel(const Operand<T>& b, index_t k, index_t kc, index_t j, index_t c
 }
 
 /// Memory of the calling thread for packed operands. It grows to the largest product seen and is then only reused.
+/// Which thread of a loop sees which product hangs on the machine's load: so this memory is no part of what a step
+/// allocates, and not from operator new, whose calls are counted.
 class Workspace {
  public:
   /// \returns `count` elements, 64-byte aligned, contents undefined, valid until the next call on this thread
+  /// \throws Error when there is no such memory
   template <class S>
   static S* reserve(index_t count) {
-    thread_local Buffer<std::byte> memory;
-    const index_t bytes = count * static_cast<index_t>(sizeof(S));
-    if (memory.size() < bytes) memory = Buffer<std::byte>(bytes);
-    return reinterpret_cast<S*>(memory.data());
+    thread_local Workspace own;
+    const std::size_t bytes = aligned(static_cast<std::size_t>(count) * sizeof(S));
+    if (own.size_ < bytes) own.grow(bytes);
+    return reinterpret_cast<S*>(own.memory_);
   }
+
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+ private:
+  Workspace() = default;
+  ~Workspace() { std::free(memory_); }
+
+  void grow(std::size_t bytes) {
+    std::free(memory_);
+    size_ = 0;
+    memory_ = static_cast<std::byte*>(std::aligned_alloc(alignment, bytes));
+    if (memory_ == nullptr) throw Error("workspace: memory", "none left", std::to_string(bytes) + " bytes");
+    size_ = bytes;
+  }
+
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 }  // namespace k3spec::detail

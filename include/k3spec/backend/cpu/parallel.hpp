@@ -1,27 +1,54 @@
 #pragma once
 /// \file
-/// Loops over independent items on a Cpu's threads. Without OpenMP, and inside another such loop, they run on the
-/// calling thread.
+/// Loops over independent items on a Cpu's threads. Inside another such loop, or in a parallel region of the caller's
+/// own OpenMP, they run on the calling thread.
 /// defines: parallel_for
 
+#include <algorithm>
+#include <atomic>
 #include <exception>
+#include <type_traits>
 
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
 
+#include <k3spec/backend/cpu/thread_team.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/extents.hpp>
 
 namespace k3spec {
 
 namespace detail {
+
 /// Whether the caller is one of several threads at work already.
+inline bool in_parallel() {
 #if defined(_OPENMP)
-inline bool in_parallel() { return omp_in_parallel() != 0; }
-#else
-inline bool in_parallel() { return false; }
+  if (omp_in_parallel() != 0) return true;
 #endif
+  return cpu::ThreadTeam::working();
+}
+
+/// A loop that several threads take indices from.
+template <class F>
+struct SharedLoop {
+  F& body;
+  index_t count;
+  std::atomic<index_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure = nullptr;  // of whoever set failed
+
+  void take() {
+    for (index_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      try {
+        body(i);
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
+    }
+  }
+};
+
 }  // namespace detail
 
 /// Calls body(i) for i in [0, count), each exactly once, in no promised order. The bodies must not depend on one
@@ -32,17 +59,12 @@ void parallel_for(const Cpu& cpu, index_t count, F&& body) {
     for (index_t i = 0; i < count; ++i) body(i);
     return;
   }
-  std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) num_threads(cpu.threads)
-  for (index_t i = 0; i < count; ++i) {
-    try {
-      body(i);
-    } catch (...) {
-#pragma omp critical(k3spec_parallel_for)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  using Loop = detail::SharedLoop<std::remove_reference_t<F>>;
+  Loop loop{body, count};
+  const int helpers = static_cast<int>(std::min<index_t>(cpu.threads, count)) - 1;
+  cpu::ThreadTeam::own().run(
+      helpers, [](void* shared) { static_cast<Loop*>(shared)->take(); }, &loop);
+  if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
 }  // namespace k3spec
