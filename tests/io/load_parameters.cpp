@@ -171,6 +171,18 @@ TEST_CASE("a checkpoint that does not fit the model is refused before a paramete
   }
 }
 
+TEST_CASE("a model with two slots of one name is refused before a parameter changes") {
+  const Saved saved;
+  Parameters<Model, float> loaded;
+  auto weights = loaded.mutable_weights();
+  auto list = slots<Model>(weights);
+  list.push_back(list.front());
+  list.back().data = weights.parts[1].weight.data();
+  CHECK_THROWS_WITH_AS(load_parameters(saved.open(), list),
+                       "model: 'layers.0.weight': found two slots, wanted one for each name", Error);
+  CHECK(std::all_of(loaded.all().data(), loaded.all().data() + loaded.all().size(), [](float x) { return x == 0; }));
+}
+
 TEST_CASE("known tensors may stay unread, padded ones are cut") {
   Saved saved;
   const std::int64_t d2t[3] = {0, 4, 9};

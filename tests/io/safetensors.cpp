@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -14,6 +15,7 @@
 
 #include <k3spec/io/safetensors.hpp>
 
+#include "tests/support/fsyncs.hpp"
 #include "tests/support/temporary.hpp"
 
 using namespace k3spec;
@@ -116,11 +118,25 @@ TEST_CASE("the same tensors give the same bytes in any order, data aligned to 8"
   CHECK(SafetensorsFile::open(directory / "1").info("y").begin == 0);
 }
 
+TEST_CASE("bytes are counted up to 2^63 - 1, and not beyond") {
+  constexpr index_t most = std::numeric_limits<index_t>::max(), half = index_t{1} << 62;
+  const auto count = [](DType dtype, const std::vector<index_t>& shape) { return byte_count(dtype, shape); };
+  CHECK(count(DType::U8, {most}) == std::uint64_t{most});
+  CHECK(count(DType::U8, {1, most, 1}) == std::uint64_t{most});
+  CHECK(count(DType::U8, {half, 2}) == std::nullopt);
+  CHECK(count(DType::F64, {most / 8}) == std::uint64_t{most} - 7);
+  CHECK(count(DType::F64, {most / 8 + 1}) == std::nullopt);
+  CHECK(count(DType::U8, {0, most, most}) == 0U);
+}
+
 TEST_CASE("every fault of a header has its own message, with file, tensor, found and wanted") {
   CHECK(fault(file_bytes(one_tensor("F32", "[2]", "[0,8]"), 8)).empty());
   CHECK(says(fault("1234567"), {"found a file of 7 bytes", "8 bytes of header length"}));
   CHECK(says(fault(""), {"a file of 0 bytes"}));
   CHECK(says(fault(std::string(8, '\xff')), {"header length: found 18446744073709551615", "at most the 0 bytes"}));
+  const std::string longer = file_bytes("{}       ", 0);  // 9 bytes, of which the file has 8
+  CHECK(says(fault(longer.substr(0, 16)), {"header length: found 9, wanted at most the 8 bytes that follow"}));
+  CHECK(fault(longer).empty());
   CHECK(says(fault(file_bytes("{", 0)), {"header", "parse error", "valid JSON"}));
   CHECK(says(fault(file_bytes("", 3)), {"parse error"}));
   CHECK(says(fault(file_bytes("[1]", 0)), {"header: found a list, wanted an object"}));
@@ -325,6 +341,51 @@ TEST_CASE("a write that fails leaves the file before it whole, and no other file
   }
   CHECK(contents(path) == before);
   CHECK(test::entries(directory.path()) == 1);
+}
+
+TEST_CASE("first a file is synced, then moved, then its directory synced; what cannot be synced is an error") {
+  const TemporaryDirectory directory;
+  const auto path = directory / "x";
+  // What stood in the file when the file to come, or its directory, was synced.
+  std::string at_file, at_directory;
+  int syncs = 0, fail = 0;
+  test::fsyncs = [&](const std::filesystem::path& synced) {
+    if (std::filesystem::is_directory(synced)) {
+      CHECK(synced == directory.path());
+      at_directory = contents(path);
+    } else {
+      CHECK(synced.parent_path() == directory.path());
+      CHECK(contents(synced) == "new");
+      at_file = contents(path);
+    }
+    return ++syncs != fail;
+  };
+  const auto write = [&](int failing) {
+    at_file = at_directory = "none";
+    syncs = 0, fail = failing;
+    write_text(path, "new");
+  };
+  write(0);
+  CHECK(syncs == 2);
+  CHECK(at_file == "");
+  CHECK(at_directory == "new");
+  for (const char* before : {"old", ""}) {
+    std::filesystem::remove(path);
+    if (*before != 0) test::write(path, before);
+    CHECK_THROWS_WITH_AS(write(1), doctest::Contains("Input/output error, wanted data that reaches the disk"), Error);
+    CHECK(at_directory == "none");
+    CHECK(contents(path) == before);
+    CHECK_THROWS_WITH_AS(write(2), doctest::Contains("Input/output error, wanted a directory that reaches the disk"),
+                         Error);
+    CHECK(at_directory == "new");
+    CHECK(contents(path) == before);
+    CHECK(test::entries(directory.path()) == (*before != 0 ? 1 : 0));
+    write(0);
+    CHECK(at_file == before);
+    CHECK(contents(path) == "new");
+    CHECK(test::entries(directory.path()) == 1);
+  }
+  test::fsyncs = nullptr;
 }
 
 TEST_CASE("a process that dies while writing leaves the file before it whole") {

@@ -5,7 +5,9 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "tests/support/fsyncs.hpp"
 #include "tests/support/temporary.hpp"
 
 using namespace k3spec;
@@ -126,6 +128,35 @@ TEST_CASE("the first save cut off leaves none") {
   };
   CHECK_THROWS_AS(run.save(1, "1"), Stop);
   CHECK(run.read() == "none");
+}
+
+TEST_CASE("a checkpoint is synced before it is moved, and after; where that fails, the one before stays the latest") {
+  Run run;
+  run.save(5, "old");
+  std::vector<std::string> synced;
+  std::size_t fail = 0;
+  test::fsyncs = [&](const std::filesystem::path& path) {
+    synced.push_back(std::filesystem::is_directory(path) ? path.filename().string() : "file");
+    if (synced.back() == "step-00000010.tmp") CHECK_FALSE(std::filesystem::exists(run.root / "step-00000010"));
+    return synced.size() != fail;
+  };
+  const std::vector<std::string> all{
+      "file", "step-00000010.tmp", "file", "step-00000010.tmp", "step-00000010.tmp", "out", "out"};
+  for (fail = 1; fail <= all.size(); ++fail) {
+    std::filesystem::remove_all(run.root / "step-00000010");
+    synced.clear();
+    CHECK_THROWS_AS(run.save(10, "new"), Error);
+    CHECK(synced == std::vector<std::string>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(fail)));
+    CHECK(run.read() == "old");
+  }
+  fail = 0;
+  std::filesystem::remove_all(run.root / "step-00000010");
+  synced.clear();
+  run.save(10, "new");
+  CHECK(synced == all);
+  CHECK(run.read() == "new");
+  CHECK(run.names() == Names{"latest", "step-00000005", "step-00000010"});
+  test::fsyncs = nullptr;
 }
 
 TEST_CASE("other files in the directory stay") {

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Files that are either whole or not there: written beside their place, made durable, then moved into it. What fails
-/// before the move leaves the file that stood there before. After it the new file stands, whole; when then its
-/// directory cannot be made durable, that is an Error too, and a loss of power may bring the old file back.
+/// leaves the file that stood there before, which goes only when the move, too, is durable. (Where the file system
+/// cannot exchange two files, one that cannot sync its directory leaves the new file, whole.)
 ///
 /// Of a link, the file that it leads to is replaced. Devices and FIFOs are never replaced: what is written goes through
 /// them, as it comes.
@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -99,6 +100,32 @@ inline void sync_directory(const std::filesystem::path& directory) {
   if (!synced) throw Error(directory.string(), found, "a directory that reaches the disk");
 }
 
+/// Swaps two files or links. \returns false where that cannot be, nothing done
+inline bool exchange(const std::filesystem::path& a, const std::filesystem::path& b) {
+  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+/// Moves `beside`, a file or a link, to `path`, durably.
+/// \throws Error, with `path` as it was
+inline void replace(const std::filesystem::path& beside, const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto before = std::filesystem::symlink_status(path, failed).type();
+  const bool there = before == std::filesystem::file_type::regular || before == std::filesystem::file_type::symlink;
+  const bool exchanged = there && exchange(beside, path);  // what stood there now stands beside it
+  if (!exchanged) {
+    std::filesystem::rename(beside, path, failed);
+    if (failed) throw Error(path.string(), failed.message(), "a file that can be replaced");
+  }
+  try {
+    sync_directory(path.parent_path());
+  } catch (...) {
+    if (exchanged) exchange(beside, path);
+    if (!there) ::unlink(path.c_str());
+    throw;
+  }
+  if (exchanged) ::unlink(beside.c_str());
+}
+
 /// A name beside `path` that no other process or thread writes to.
 inline std::filesystem::path name_beside(const std::filesystem::path& path) {
   static std::atomic<unsigned long> count{0};
@@ -111,8 +138,7 @@ inline std::filesystem::path name_beside(const std::filesystem::path& path) {
 
 /// Replaces `path`, or the file it is a link to, by what `fill(FileSink&)` writes. The permissions stay what they were.
 /// A device or a FIFO is written through instead, and may have had a part when `fill` or the disk fails.
-/// \throws Error when the disk fails, and what `fill` throws: `path` is then as it was, unless all that failed was
-///         syncing its directory after the move: then `path` is the new file, whole; as destination does
+/// \throws Error when the disk fails, and what `fill` throws: `path` is then as it was; as destination does
 template <class Fill>
 void write_atomically(const std::filesystem::path& path, Fill&& fill) {
   const Destination to = destination(path);
@@ -127,14 +153,11 @@ void write_atomically(const std::filesystem::path& path, Fill&& fill) {
     if (to.mode) sink.set_mode(*to.mode);
     fill(sink);
     sink.close();
-    std::error_code failed;
-    std::filesystem::rename(beside, to.path, failed);
-    if (failed) throw Error(path.string(), failed.message(), "a file that can be replaced");
+    detail::replace(beside, to.path);
   } catch (...) {
     ::unlink(beside.c_str());
     throw;
   }
-  detail::sync_directory(to.path.parent_path());
 }
 
 /// \throws Error as write_atomically

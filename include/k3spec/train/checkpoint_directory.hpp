@@ -2,8 +2,8 @@
 /// \file
 /// Checkpoints of a run, of which there is always a whole one: DIR/step-00000120/ and so on, and the link DIR/latest to
 /// the newest. A step is written beside its place, moved there when all its files are on the disk, and only then does
-/// `latest` turn to it. What fails before the turn leaves `latest` at the checkpoint it named before; what fails after
-/// it (syncing the directory, removing old checkpoints) leaves it at the new one. Either is whole.
+/// `latest` turn to it. What fails up to the turn leaves `latest` at the checkpoint it named before; what fails after
+/// it (removing old checkpoints) leaves it at the new one. Either is whole.
 /// defines: CheckpointDirectory
 
 #include <algorithm>
@@ -49,11 +49,10 @@ class CheckpointDirectory {
   static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
 
   /// Lets `write(directory)` fill a new checkpoint, makes it the latest and removes old ones.
-  /// \throws Error when the disk fails, and what `write` throws. `latest` is then what it was, or, when only syncing
-  /// the
-  ///         directory after the turn or removing old checkpoints failed, the new one; what was not removed, the next
-  ///         save removes. After a failed sync a loss of power may turn `latest` back to the one before, which is
-  ///         still there: old checkpoints are removed only once the turn is durable.
+  /// \throws Error when the disk fails, and what `write` throws. `latest` is then what it was, or, when only removing
+  ///         old checkpoints failed, the new one; what was not removed, the next save removes. After a failed sync a
+  ///         loss of power may turn `latest` to either of two whole checkpoints: old ones are removed only once the
+  ///         turn is durable.
   template <class Write>
   void save(index_t step, Write&& write) {
     const std::string name = free_name(step);
@@ -134,9 +133,7 @@ class CheckpointDirectory {
     std::filesystem::remove(beside, failed);
     std::filesystem::create_directory_symlink(name, beside, failed);
     check(failed, beside, "a link that can be created");
-    std::filesystem::rename(beside, link, failed);
-    check(failed, link, "a link that can be replaced");
-    io::detail::sync_directory(root_);
+    io::detail::replace(beside, link);
   }
 
   /// Removes a checkpoint so that its name never stands for a part of it.
