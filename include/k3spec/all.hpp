@@ -126,6 +126,7 @@
 #include <k3spec/target/layout.hpp>
 #include <k3spec/target/load.hpp>
 #include <k3spec/target/mla_attention.hpp>
+#include <k3spec/target/new_tokens.hpp>
 #include <k3spec/target/state.hpp>
 #include <k3spec/target/taps.hpp>
 
@@ -157,6 +158,7 @@
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/decode/logit_processor.hpp>
+#include <k3spec/decode/no_draft.hpp>
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/decode/sampling.hpp>
 #include <k3spec/decode/speculative.hpp>

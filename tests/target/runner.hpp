@@ -45,22 +45,17 @@ class Runner {
   void freeze() { frozen.emplace(parameters.weights()); }
 
   Run<T> operator()(State& state, const std::vector<index_t>& ids) const {
-    const index_t sequences = state.sequences(), rows = static_cast<index_t>(ids.size());
-    Run<T> run;
-    run.rows = rows;
-    run.tapped.resize(ids.size() * taps.size() * hidden);
-    run.last.resize(ids.size() * hidden);
-    run.logits.resize(ids.size() * vocab);
-    const index_t tokens = rows / sequences;
+    const index_t sequences = state.sequences(), tokens = static_cast<index_t>(ids.size()) / sequences;
     Arena arena(FrozenTarget<Config, T>::scratch_bytes(sequences, tokens));
-    arena.poison();
-    const Matrix<T> last(run.last.data(), rows, hidden);
-    frozen->forward(Cpu{threads}, state, Matrix<const index_t>(ids.data(), sequences, tokens),
-                    {last, taps, Matrix<T>(run.tapped.data(), rows, static_cast<index_t>(taps.size()) * hidden)},
-                    arena);
-    CHECK(arena.peak() == (rows == 0 ? 0 : arena.capacity()));
-    frozen->compute_logits(Cpu{threads}, last, Matrix<T>(run.logits.data(), rows, vocab));
+    const auto run = forward(state, Matrix<const index_t>(ids.data(), sequences, tokens), arena);
+    CHECK(arena.peak() == (ids.empty() ? 0 : arena.capacity()));
     return run;
+  }
+
+  /// Of each sequence another number of tokens.
+  Run<T> operator()(State& state, const std::vector<index_t>& ids, const std::vector<index_t>& counts) const {
+    Arena arena(FrozenTarget<Config, T>::ragged_scratch_bytes(state.sequences(), static_cast<index_t>(ids.size())));
+    return forward(state, NewTokens(ids, counts), arena);
   }
 
   /// One tap's columns.
@@ -68,6 +63,21 @@ class Runner {
     const auto at = std::find(taps.begin(), taps.end(), which) - taps.begin();
     return Matrix<const T>(run.tapped.data(), run.rows, static_cast<index_t>(taps.size()) * hidden)
         .columns(static_cast<index_t>(at) * hidden, hidden);
+  }
+
+  Run<T> forward(State& state, const NewTokens& tokens, Arena& arena) const {
+    const index_t rows = tokens.rows(), width = static_cast<index_t>(taps.size()) * hidden;
+    const auto size = static_cast<std::size_t>(rows);
+    Run<T> run;
+    run.rows = rows;
+    run.tapped.resize(size * static_cast<std::size_t>(width));
+    run.last.resize(size * hidden);
+    run.logits.resize(size * vocab);
+    arena.poison();
+    const Matrix<T> last(run.last.data(), rows, hidden);
+    frozen->forward(Cpu{threads}, state, tokens, {last, taps, Matrix<T>(run.tapped.data(), rows, width)}, arena);
+    frozen->compute_logits(Cpu{threads}, last, Matrix<T>(run.logits.data(), rows, vocab));
+    return run;
   }
 
   /// Tokens [begin, end) of every row of ids [sequences, length].

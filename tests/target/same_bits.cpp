@@ -174,6 +174,65 @@ TEST_CASE("sequences keep different numbers of tokens, call after call") {
   }
 }
 
+TEST_CASE(
+    "sequences have different numbers of new tokens, none too, call after call, and the bits that each has alone") {
+  auto& tiny = test::tiny<float>();
+  const index_t sequences = 5, length = 70;
+  const Ids ids = random_ids(sequences * length, 21);
+  std::vector<Run> alone;
+  for (index_t b = 0; b < sequences; ++b) {
+    alone.push_back(in_chunks({ids.begin() + b * length, ids.begin() + (b + 1) * length}, 1, {length}));
+  }
+  for (const int threads : {1, 2}) {
+    State state({sequences, length, 16});
+    for (std::uint64_t call = 0; state.length(0) + state.length(1) + state.length(4) < 3 * length; ++call) {
+      const auto draw = [&](index_t b, std::uint64_t below) {
+        return static_cast<index_t>(Philox(22, call).below(static_cast<std::uint64_t>(b) + (below << 8), below));
+      };
+      Ids counts, now;
+      for (index_t b = 0; b < sequences; ++b) {
+        const index_t at = b * length + state.length(b),
+                      most = Ids{0, 1, 5, 16, 17, 64}[static_cast<std::size_t>(draw(b, 6))];
+        counts.push_back(std::min(most, length - state.length(b)));
+        now.insert(now.end(), ids.begin() + at, ids.begin() + at + counts.back());
+      }
+      tiny.threads = threads;
+      const Run run = tiny(state, now, counts);
+      tiny.threads = 1;
+      std::size_t row = 0;
+      for (index_t b = 0; b < sequences; ++b) {
+        const auto n = static_cast<std::size_t>(counts[static_cast<std::size_t>(b)]);
+        const auto before = static_cast<std::size_t>(state.length(b)) - n;
+        const auto same = [&](std::vector<float> Run::*part) {
+          const auto& found = run.*part;
+          const auto& wanted = alone[static_cast<std::size_t>(b)].*part;
+          const std::size_t width = wanted.size() / static_cast<std::size_t>(length);
+          return std::equal(found.begin() + static_cast<std::ptrdiff_t>(row * width),
+                            found.begin() + static_cast<std::ptrdiff_t>((row + n) * width),
+                            wanted.begin() + static_cast<std::ptrdiff_t>(before * width));
+        };
+        CHECK((same(&Run::tapped) && same(&Run::last) && same(&Run::logits)));
+        row += n;
+        // Some are taken back; a sequence that had no tokens keeps what it kept before.
+        if (n > 0 && n <= 16) state.accept(b, draw(b + 100, n + 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("scratch for any division of rows among sequences") {
+  using Target = FrozenTarget<Config, float>;
+  for (index_t a = 0; a < 40; ++a) {
+    for (index_t b = 0; b < 20; ++b) {
+      for (const index_t c : {0, 1, 7}) {
+        std::size_t bytes = 0;
+        for (const index_t n : {a, b, c}) bytes += Target::scratch_bytes(1, n);
+        REQUIRE(bytes <= Target::ragged_scratch_bytes(3, a + b + c));
+      }
+    }
+  }
+}
+
 TEST_CASE("a planted fault in what is remembered shows") {
   const auto& tiny = test::tiny<float>();
   const Ids text = random_ids(30, 9), next = random_ids(3, 10);

@@ -54,15 +54,16 @@ class AbsorbedAttention {
     }
   };
 
-  /// q [sequences · tokens, heads · (nope + rope)] -> y [sequences · tokens, heads · v]
-  /// \param cache  cache(sequence): its rows [positions, L + rope], the normed latent before k_rope
-  /// \param sees   sees(sequence, token): the Interval of them that a token sees, see LatentAttention
-  /// \param keys   how many that is, about: what decides on threads
-  template <AnyView Q, AnyView Y, class Cache, class Sees>
-  void forward(const Cpu& cpu, index_t sequences, index_t keys, Cache&& cache, Sees&& sees, const Q& q, const Y& y,
-               const Scratch& s) const {
+  /// q [rows, heads · (nope + rope)] -> y [rows, heads · v], the sequences' tokens one behind the other
+  /// \param rows_of  rows_of(sequence): the Interval of its rows, none or more
+  /// \param cache    cache(sequence): its rows [positions, L + rope], the normed latent before k_rope
+  /// \param sees     sees(sequence, token): the Interval of them that a token sees, see LatentAttention
+  /// \param seen     how many that is, about, for all tokens together: what decides on threads
+  template <AnyView Q, AnyView Y, class RowsOf, class Cache, class Sees>
+  void forward(const Cpu& cpu, index_t sequences, RowsOf&& rows_of, index_t seen, Cache&& cache, Sees&& sees,
+               const Q& q, const Y& y, const Scratch& s) const {
     absorb(cpu, q, s);
-    attend(cpu, sequences, q.extent(0) / sequences, keys, cache, sees, s);
+    attend(cpu, sequences, rows_of, seen, cache, sees, s);
     for (index_t h = 0; h < heads; ++h) {
       value_[static_cast<std::size_t>(h)].forward(cpu, of_head(s.o, h), y.columns(h * v_dim, v_dim));
     }
@@ -84,26 +85,32 @@ class AbsorbedAttention {
     }
   }
 
-  template <class Cache, class Sees>
-  static void attend(const Cpu& cpu, index_t sequences, index_t tokens, index_t keys, Cache& cache, Sees& sees,
+  /// Tokens that are taken together.
+  static constexpr index_t height = 16;
+  static index_t blocks(const Interval& rows) { return (rows.size() + height - 1) / height; }
+
+  template <class RowsOf, class Cache, class Sees>
+  static void attend(const Cpu& cpu, index_t sequences, RowsOf& rows_of, index_t seen, Cache& cache, Sees& sees,
                      const Scratch& s) {
-    constexpr index_t height = 16;
-    const index_t blocks = (tokens + height - 1) / height;
-    const index_t work = sequences * tokens * heads * latent * 2 * keys;
-    parallel_for(cpu::for_work(cpu, work), sequences * blocks, [&](index_t i) {
-      const index_t b = i / blocks, t = i % blocks * height, count = std::min(height, tokens - t);
-      const index_t row = (b * tokens + t) * heads, rows = count * heads;
+    index_t all = 0;
+    for (index_t b = 0; b < sequences; ++b) all += blocks(rows_of(b));
+    parallel_for(cpu::for_work(cpu, seen * heads * latent * 2), all, [&](index_t i) {
+      index_t b = 0, block = i;
+      while (block >= blocks(rows_of(b))) block -= blocks(rows_of(b++));
+      const Interval mine = rows_of(b);
+      const index_t t = block * height, count = std::min(height, mine.size() - t);
+      const index_t row = (mine.begin + t) * heads, rows = count * heads;
       const auto part = [&](const auto& v) { return v.rows(row, rows); };
-      const auto seen = [&](index_t token) { return sees(b, t + token); };
-      LatentAttention<S, T, decltype(seen)>{part(s.q),
-                                            Matrix<const T>(cache(b)),
-                                            part(s.o),
-                                            part(s.scores),
-                                            part(s.top),
-                                            part(s.total),
-                                            seen,
-                                            heads,
-                                            1 / std::sqrt(static_cast<double>(qk_dim))}
+      const auto from_here = [&](index_t token) { return sees(b, t + token); };
+      LatentAttention<S, T, decltype(from_here)>{part(s.q),
+                                                 Matrix<const T>(cache(b)),
+                                                 part(s.o),
+                                                 part(s.scores),
+                                                 part(s.top),
+                                                 part(s.total),
+                                                 from_here,
+                                                 heads,
+                                                 1 / std::sqrt(static_cast<double>(qk_dim))}
           .run();
     });
   }

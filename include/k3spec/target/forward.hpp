@@ -12,6 +12,7 @@
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
+#include <k3spec/target/new_tokens.hpp>
 #include <k3spec/target/taps.hpp>
 
 namespace k3spec {
@@ -54,29 +55,35 @@ class FrozenTarget {
   static constexpr std::size_t scratch_bytes(index_t sequences, index_t tokens) {
     return sequences * tokens == 0 ? 0 : static_cast<std::size_t>(sequences) * sequence_bytes(tokens);
   }
+  /// No fewer than forward takes for `rows` new tokens in all, or fewer, whichever of the sequences they are of.
+  static constexpr std::size_t ragged_scratch_bytes(index_t sequences, index_t rows) {
+    // All rows as one sequence's, and per sequence what a piece of memory has besides its rows: a constant part and up
+    // to 63 bytes of alignment, neither of which is more than the piece has for one row.
+    return rows == 0 ? 0 : sequence_bytes(rows) + 2 * static_cast<std::size_t>(sequences) * sequence_bytes(1);
+  }
 
-  /// Processes ids [sequences, new tokens], each row behind what the state knows of its sequence. No result depends on
-  /// how tokens are cut into calls or on the other rows.
+  /// Processes new tokens, those of each sequence behind what the state knows of it; one that has none stays as it is.
+  /// No result depends on how tokens are cut into calls or on the other rows.
   /// \throws Error, the state as it was, on ids out of range, sizes that do not fit and a full state
-  void forward(const Cpu& cpu, State& state, const Matrix<const index_t>& ids, const TargetOutput<T>& out,
-               Arena& arena) const {
-    check(state, ids, out);
-    if (ids.size() == 0) return;
+  void forward(const Cpu& cpu, State& state, const NewTokens& tokens, const TargetOutput<T>& out, Arena& arena) const {
+    check(state, tokens, out);
+    const index_t sequences = tokens.sequences(), rows = tokens.rows();
+    if (rows == 0) return;
     Scope scope(arena);
-    const index_t sequences = ids.extent(0), tokens = ids.extent(1);
-    const std::size_t each = sequence_bytes(tokens);
-    std::byte* memory = arena.take<std::byte>(static_cast<index_t>(scratch_bytes(sequences, tokens)));
+    std::byte* memory = arena.take<std::byte>(static_cast<index_t>(bytes_of(tokens, 0, sequences)));
     // Sequences know nothing of one another: each thread takes some through all layers. One alone has all threads.
-    const Cpu device = threads_for(cpu, ids.size());
+    const Cpu device = threads_for(cpu, rows);
     const index_t parts = std::min<index_t>(std::max(device.threads, 1), sequences);
     parallel_for(device, parts, [&](index_t p) {
-      const index_t first = sequences * p / parts, count = sequences * (p + 1) / parts - first;
-      const auto offset = static_cast<std::size_t>(first) * each, size = static_cast<std::size_t>(count) * each;
-      ArenaSlice slice(memory + offset, size);
-      run({parts == 1 ? device : Cpu{1}, state, first, count, rows_of(out, first * tokens, count * tokens), slice},
-          ids.rows(first, count));
+      const index_t first = part_begin(tokens, p, parts), count = part_begin(tokens, p + 1, parts) - first;
+      const index_t row = tokens.rows_before(first), n = tokens.rows_before(first + count) - row;
+      if (n == 0) return;
+      ArenaSlice slice(memory + bytes_of(tokens, 0, first), bytes_of(tokens, first, count));
+      run({parts == 1 ? device : Cpu{1}, state, first, count, rows_of(out, row, n), slice}, tokens);
     });
-    for (index_t b = 0; b < sequences; ++b) state.finish(b, state.step(b, tokens));
+    for (index_t b = 0; b < sequences; ++b) {
+      if (tokens.count(b) > 0) state.finish(b, state.step(b, tokens.count(b)));
+    }
   }
 
   /// For drafts that have none of their own: [vocab, hidden], and lm_head.
@@ -110,10 +117,25 @@ class FrozenTarget {
     return {out.last.rows(begin, count), out.taps, out.taps.empty() ? out.tapped : out.tapped.rows(begin, count)};
   }
 
-  void run(Call call, const Matrix<const index_t>& ids) const {
-    call.steps = steps(call, ids.extent(1));
-    auto a = Activations::allocate(call.arena, ids.size());
-    embed(ids, a.current());
+  /// The first sequence of part p of several that have about as many rows each.
+  static index_t part_begin(const NewTokens& tokens, index_t p, index_t parts) {
+    if (p == parts) return tokens.sequences();
+    const index_t rows = tokens.rows() * p / parts;
+    index_t b = 0, before = 0;
+    while (before < rows) before += tokens.count(b++);
+    return b;
+  }
+
+  static std::size_t bytes_of(const NewTokens& tokens, index_t first, index_t sequences) {
+    std::size_t sum = 0;
+    for (index_t b = first; b < first + sequences; ++b) sum += scratch_bytes(1, tokens.count(b));
+    return sum;
+  }
+
+  void run(Call call, const NewTokens& tokens) const {
+    call.steps = steps(call, tokens);
+    auto a = Activations::allocate(call.arena, call.out.last.extent(0));
+    embed(call, tokens, a.current());
     tap(call, {Tap::What::embedding}, a.current());
     for (index_t i = 0; i < layers; ++i) run_layer(call, i, a);
     finish(call, a);
@@ -154,7 +176,7 @@ class FrozenTarget {
     };
     const auto any = [&](LayerKind a, LayerKind b) { return Layout::count(a) + Layout::count(b) > 0; };
     need(any(LayerKind::kda_dense, LayerKind::kda_moe),
-         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, 1, tokens); });
+         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, tokens, tokens); });
     need(any(LayerKind::mla_dense, LayerKind::mla_moe),
          [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_dense, LayerKind::mla_dense),
@@ -164,37 +186,42 @@ class FrozenTarget {
     return most;
   }
 
-  static void check(const State& state, const Matrix<const index_t>& ids, const TargetOutput<T>& out) {
+  static void check(const State& state, const NewTokens& tokens, const TargetOutput<T>& out) {
     const auto want = [](const char* what, index_t found, index_t wanted) {
       if (found != wanted) throw Error(std::string("target: ") + what, std::to_string(found), std::to_string(wanted));
     };
-    want("rows of ids", ids.extent(0), state.sequences());
-    want("rows of last", out.last.extent(0), ids.size());
+    want("rows of ids", tokens.sequences(), state.sequences());
+    for (index_t b = 0; b < tokens.sequences(); ++b) state.step(b, tokens.count(b));
+    const index_t rows = tokens.rows();
+    want("rows of last", out.last.extent(0), rows);
     want("columns of last", out.last.extent(1), hidden);
     if (!out.taps.empty()) {
-      want("rows of tapped", out.tapped.extent(0), ids.size());
+      want("rows of tapped", out.tapped.extent(0), rows);
       want("columns of tapped", out.tapped.extent(1), static_cast<index_t>(out.taps.size()) * hidden);
     }
     for (const Tap& t : out.taps) detail::check_layer("tap: layer", has_layer(t) ? t.layer : 0, 0, layers);
-    for (index_t b = 0; b < ids.extent(0); ++b) {
-      for (index_t t = 0; t < ids.extent(1); ++t) {
-        if (ids(b, t) >= 0 && ids(b, t) < Config::vocab_size) continue;
-        throw Error("target: token id", std::to_string(ids(b, t)), "0 to " + std::to_string(Config::vocab_size - 1));
+    for (index_t b = 0; b < tokens.sequences(); ++b) {
+      for (const index_t id : tokens.of(b)) {
+        if (id >= 0 && id < Config::vocab_size) continue;
+        throw Error("target: token id", std::to_string(id), "0 to " + std::to_string(Config::vocab_size - 1));
       }
-      state.step(b, ids.extent(1));
     }
   }
 
-  static const SequenceStep* steps(const Call& call, index_t tokens) {
+  static const SequenceStep* steps(const Call& call, const NewTokens& tokens) {
     SequenceStep* s = call.arena.template take<SequenceStep>(call.sequences);
-    for (index_t b = 0; b < call.sequences; ++b) s[b] = call.state.step(call.first + b, tokens);
+    index_t row = 0;
+    for (index_t b = 0; b < call.sequences; ++b) {
+      s[b] = call.state.step(call.first + b, tokens.count(call.first + b));
+      s[b].row = row, row += s[b].tokens;
+    }
     return s;
   }
 
-  void embed(const Matrix<const index_t>& ids, const Matrix<T>& x) const {
-    index_t r = 0;
-    for (index_t b = 0; b < ids.extent(0); ++b) {
-      for (index_t t = 0; t < ids.extent(1); ++t, ++r) std::copy_n(embedding_.row(ids(b, t)), hidden, x.row(r));
+  void embed(const Call& call, const NewTokens& tokens, const Matrix<T>& x) const {
+    for (index_t b = 0; b < call.sequences; ++b) {
+      index_t row = call.steps[b].row;
+      for (const index_t id : tokens.of(call.first + b)) std::copy_n(embedding_.row(id), hidden, x.row(row++));
     }
   }
 

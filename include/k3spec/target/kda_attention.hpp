@@ -7,6 +7,7 @@
 /// the storage type is what the convolutions read and what W_o reads.
 /// defines: KdaAttention
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -131,31 +132,33 @@ struct KdaAttention {
     Matrix<S> q, k, v, decay, o, gate;  ///< [rows, width]
     Matrix<S> beta;                     ///< [rows, heads]
     Matrix<T> gated;                    ///< [rows, width]
-    Matrix<T> window;                   ///< [taps - 1 + tokens, 3 · width] of one sequence
+    Matrix<T> window;                   ///< [taps - 1 + most tokens, 3 · width] of one sequence
 
     template <Allocator A>
-    static constexpr Scratch allocate(A& a, index_t sequences, index_t tokens) {
-      const index_t rows = sequences * tokens;
+    static constexpr Scratch allocate(A& a, index_t rows, index_t most_tokens) {
       Scratch s;
       detail::take_matrix(a, s.in, rows, projected);
       for (Matrix<S>* m : {&s.q, &s.k, &s.v, &s.decay, &s.o}) detail::take_matrix(a, *m, rows, width);
       if constexpr (!full_rank_gate) detail::take_matrix(a, s.gate, rows, width);
       detail::take_matrix(a, s.beta, rows, heads);
       detail::take_matrix(a, s.gated, rows, width);
-      detail::take_matrix(a, s.window, taps - 1 + tokens, 3 * width);
+      detail::take_matrix(a, s.window, taps - 1 + most_tokens, 3 * width);
       return s;
     }
   };
 
-  /// x, y [sequences · tokens, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
+  /// x, y [rows, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
                       const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
-    const index_t tokens = steps[0].tokens;
-    const auto s = Scratch<T>::allocate(arena, sequences, tokens);
+    index_t most = 0;
+    for (index_t b = 0; b < sequences; ++b) most = std::max(most, steps[b].tokens);
+    const auto s = Scratch<T>::allocate(arena, x.extent(0), most);
     w.in.forward(cpu, x, s.in);
-    for (index_t b = 0; b < sequences; ++b) convolve<T>(cpu, w, steps[b], memory(b), s, b * tokens);
+    for (index_t b = 0; b < sequences; ++b) {
+      if (steps[b].tokens > 0) convolve<T>(cpu, w, steps[b], memory(b), s);
+    }
     prepare<T>(cpu, w, s);
     recur<T>(cpu, steps, sequences, memory, s);
     gate<T>(cpu, w, s);
@@ -171,8 +174,8 @@ struct KdaAttention {
   /// One sequence: the projections of q, k and v behind the inputs that came before, then the three convolutions.
   template <class T>
   static void convolve(const Cpu& cpu, const Frozen<T>& w, const SequenceStep& step, const KdaMemory<Config, T>& memory,
-                       const Scratch<T>& s, index_t row) {
-    const index_t n = step.tokens;
+                       const Scratch<T>& s) {
+    const index_t n = step.tokens, row = step.row;
     memory.drop_window(step.pending);
     const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window;
     if (!step.logged) std::copy_n(memory.window.data(), (taps - 1) * 3 * width, window.data());
@@ -207,15 +210,21 @@ struct KdaAttention {
   static void recur(const Cpu& cpu, const SequenceStep* steps, index_t sequences, Memory& memory, const Scratch<T>& s) {
     using S = accumulate_t<T>;
     using Head = KdaHead<S, dim>;
-    const index_t tokens = steps[0].tokens;
-    const Cpu device = cpu::for_work(cpu, sequences * (tokens + steps[0].pending) * heads * Head::state_size * 4);
+    index_t updates = 0;
+    for (index_t b = 0; b < sequences; ++b) {
+      if (steps[b].tokens > 0) updates += steps[b].tokens + steps[b].pending;
+    }
+    const Cpu device = cpu::for_work(cpu, updates * heads * Head::state_size * 4);
     parallel_for(device, sequences * heads, [&](index_t i) {
-      const index_t b = i / heads, h = i % heads, at = b * tokens * width + h * dim;
-      const KdaMemory<Config, T> m = memory(b);
-      Head::replay(m.head_state(h), m.head_log(h), steps[b].pending);
-      Head::run(m.head_state(h), steps[b].logged ? m.head_log(h) : nullptr,
+      const index_t h = i % heads;
+      const SequenceStep& step = steps[i / heads];
+      if (step.tokens == 0) return;
+      const index_t at = step.row * width + h * dim;
+      const KdaMemory<Config, T> m = memory(i / heads);
+      Head::replay(m.head_state(h), m.head_log(h), step.pending);
+      Head::run(m.head_state(h), step.logged ? m.head_log(h) : nullptr,
                 KdaTokens<S>{s.q.data() + at, s.k.data() + at, s.v.data() + at, s.decay.data() + at,
-                             s.beta.row(b * tokens) + h, s.o.data() + at, width, heads, tokens});
+                             s.beta.row(step.row) + h, s.o.data() + at, width, heads, step.tokens});
     });
   }
 

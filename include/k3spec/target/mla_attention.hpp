@@ -81,14 +81,16 @@ struct MlaAttention {
     }
   };
 
-  /// x, y [sequences · tokens, hidden]; memory(b) is the MlaMemory of sequence b, steps[b] what happens to it.
+  /// x, y [rows, hidden]; memory(b) is the MlaMemory of sequence b, steps[b] what happens to it.
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
                       const X& x, const Y& y, Into into, ArenaSlice& arena) {
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);
-    for (index_t b = 0; b < sequences; ++b) remember<T>(cpu, w, steps[b], memory(b), s, b * steps[b].tokens);
+    for (index_t b = 0; b < sequences; ++b) {
+      if (steps[b].tokens > 0) remember<T>(cpu, w, steps[b], memory(b), s);
+    }
     if constexpr (has_q_lora) {
       rms_norm_forward<T>(cpu, w.q_norm, Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
       w.q_up.forward(cpu, s.q_latent, s.q_up);
@@ -108,8 +110,8 @@ struct MlaAttention {
   /// Writes the new positions of one sequence into its cache.
   template <class T>
   static void remember(const Cpu& cpu, const Frozen<T>& w, const SequenceStep& step, const MlaMemory<Config, T>& memory,
-                       const Scratch<T>& s, index_t row) {
-    const auto from = s.in.rows(row, step.tokens);
+                       const Scratch<T>& s) {
+    const auto from = s.in.rows(step.row, step.tokens);
     const auto to = memory.rows(step.length, step.tokens);
     rms_norm_forward<T>(cpu, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
                         to.columns(0, kv_lora));
@@ -121,8 +123,10 @@ struct MlaAttention {
   static void attend(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory& memory,
                      const Q& q, const Scratch<T>& s) {
     const auto causal = [&](index_t b, index_t t) { return Interval{0, steps[b].length + t + 1}; };
-    const index_t keys = steps[0].length + (steps[0].tokens + 1) / 2;
-    w.attention.forward(cpu, sequences, keys, memory, causal, q, s.value, s.attention);
+    const auto rows_of = [&](index_t b) { return Interval{steps[b].row, steps[b].row + steps[b].tokens}; };
+    index_t seen = 0;
+    for (index_t b = 0; b < sequences; ++b) seen += steps[b].tokens * (steps[b].length + (steps[b].tokens + 1) / 2);
+    w.attention.forward(cpu, sequences, rows_of, seen, memory, causal, q, s.value, s.attention);
   }
 };
 

@@ -33,6 +33,7 @@ struct SequenceStep {
   index_t pending;  ///< tokens that stand in the logs and not yet in the states
   index_t tokens;   ///< new ones
   bool logged;      ///< the new ones go into the logs
+  index_t row = 0;  ///< of the first new one among the call's rows
 };
 
 /// The part of one KDA layer and sequence.
@@ -102,8 +103,8 @@ class TargetState {
   /// Positions of a sequence, the accepted ones of the last call included.
   index_t length(index_t sequence) const { return at(sequence).before + at(sequence).kept; }
 
-  /// Keeps the first `tokens` of the last call's tokens of one sequence. May be called again with another number.
-  /// \throws Error when the call had fewer, or had more than `rollback` and not all are kept
+  /// Keeps the first `tokens` of one sequence's tokens in the last call that had any of it. May be called again with
+  /// another number. \throws Error when the call had fewer, or had more than `rollback` and not all are kept
   void accept(index_t sequence, index_t tokens) {
     Position& p = at(sequence);
     const index_t least = p.logged ? 0 : p.tokens;

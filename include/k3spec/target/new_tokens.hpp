@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// defines: NewTokens
+
+#include <span>
+
+#include <k3spec/core/view.hpp>
+
+namespace k3spec {
+
+/// What a call of the target's forward runs: new tokens of every sequence, of each as many, or of each another number,
+/// none included. Rows are [sequence][new token].
+class NewTokens {
+ public:
+  /// \param ids  [sequences, new tokens of each]
+  NewTokens(const Matrix<const index_t>& ids)
+      : ids_(ids.data()), stride_(ids.row_stride()), sequences_(ids.extent(0)), each_(ids.extent(1)) {}
+  /// \param ids     [rows]
+  /// \param counts  [sequences], 0 or more, rows in all
+  NewTokens(std::span<const index_t> ids, std::span<const index_t> counts)
+      : ids_(ids.data()), sequences_(static_cast<index_t>(counts.size())), counts_(counts) {}
+
+  index_t sequences() const { return sequences_; }
+  index_t count(index_t sequence) const {
+    return counts_.empty() ? each_ : counts_[static_cast<std::size_t>(sequence)];
+  }
+  index_t rows() const { return rows_before(sequences_); }
+  /// Rows of all sequences before this one.
+  index_t rows_before(index_t sequence) const {
+    if (counts_.empty()) return sequence * each_;
+    index_t sum = 0;
+    for (const index_t n : counts_.first(static_cast<std::size_t>(sequence))) sum += n;
+    return sum;
+  }
+  /// The ids of one sequence.
+  std::span<const index_t> of(index_t sequence) const {
+    const index_t begin = counts_.empty() ? sequence * stride_ : rows_before(sequence);
+    return {ids_ + begin, static_cast<std::size_t>(count(sequence))};
+  }
+
+ private:
+  const index_t* ids_;
+  index_t stride_ = 0, sequences_, each_ = 0;
+  std::span<const index_t> counts_;
+};
+
+}  // namespace k3spec
