@@ -4,6 +4,7 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 
 #include "tests/decode/block_drafts.hpp"
+#include "tests/decode/several.hpp"
 
 using namespace k3spec;
 using namespace k3spec::test;
@@ -248,5 +249,26 @@ TEST_CASE("block drafts: a seed's tokens are the same for any threads and chunks
     CHECK(tokens.size() == 30);
     CHECK_MESSAGE(decode(3, 2, 5) == tokens, name);
     CHECK_MESSAGE(decode(4, 1, 64) != tokens, name);
+  });
+}
+
+TEST_CASE("texts decoded together with block drafts get what each gets alone") {
+  for_each_trained([](const auto& trained) {
+    using Draft = typename DraftOf<std::remove_cvref_t<decltype(trained)>>::type;
+    constexpr bool spark = Draft::kind == DraftKind::dspark;
+    check_several(
+        spark ? "DSpark" : "DFlash",
+        [&](const DecodeOptions& o, index_t texts) {
+          return TinyDecoder<Draft>(*tiny().target, trained.layer_ids, trained.conventions,
+                                    {trained.parameters.weights()}, 160, o, texts);
+        },
+        spark ? 0.3 : 0);
+  });
+  // States that pass from slot to slot.
+  using Draft = DSparkDraft<DSparkOf<Config, MarkovHeadType::rnn>>;
+  Parameters<Draft, float> random;
+  random.initialize(5);
+  check_several("DSpark, rnn", DecodeOptions{}, [&](const DecodeOptions& o, index_t texts) {
+    return TinyDecoder<Draft>(*tiny().target, tiny_layers, {}, {random.weights()}, 160, o, texts);
   });
 }

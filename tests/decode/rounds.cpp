@@ -38,17 +38,19 @@ class Oracle {
   template <class Target>
   Oracle(const Target&, Source source, const SessionSize&) : log_(*source.log) {}
 
-  void reset() { log_.states.clear(), log_.next.clear(); }
-  void append(const Cpu&, const Matrix<const float>& rows, std::span<const index_t> ids) {
+  void reset(index_t) { log_.states.clear(), log_.next.clear(); }
+  void append(const Cpu&, const Matrix<const float>& rows, std::span<const index_t> ids,
+              std::span<const index_t> counts) {
     REQUIRE(rows.extent(0) == static_cast<index_t>(ids.size()));
+    REQUIRE((counts.size() == 1 && counts[0] == rows.extent(0)));
     log_.states.insert(log_.states.end(), rows.data(), rows.data() + rows.size());
     log_.next.insert(log_.next.end(), ids.begin(), ids.end());
   }
-  Proposal<float> draft(const Cpu&, index_t count, const Sampling&) {
+  void draft(const Cpu&, std::span<const index_t> counts, std::span<const Sampling>) {
     const Philox random(17, log_.stream);
     const auto at = log_.next.size() + 1;
     proposed_.clear();
-    const auto asked = static_cast<std::uint64_t>(count);
+    const auto asked = static_cast<std::uint64_t>(counts[0]);
     const auto n = random.uniform(2 * at) < 0.3 ? random.below(2 * at + 1, asked + 1) : asked;
     index_t right = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -57,8 +59,8 @@ class Oracle {
       proposed_.push_back(spoilt ? (log_.text[at + i] + 1) % vocabulary : log_.text[at + i]);
     }
     ++log_.depths[static_cast<std::size_t>(right)];
-    return {proposed_};
   }
+  Proposal<float> proposal(index_t) const { return {proposed_}; }
 
  private:
   Log& log_;

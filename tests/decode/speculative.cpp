@@ -5,10 +5,12 @@
 #include <limits>
 
 #include <k3spec/decode/eagle3_session.hpp>
+#include <k3spec/decode/no_draft.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 
 #include "tests/backend/allocations.hpp"
 #include "tests/decode/sampled.hpp"
+#include "tests/decode/several.hpp"
 #include "tests/decode/tiny.hpp"
 
 using namespace k3spec;
@@ -446,6 +448,79 @@ TEST_CASE("temperatures and confidences that are none are refused") {
   CHECK_THROWS_WITH_AS(with(0, -0.5), "min_confidence: found -0.5, wanted 0 to 1", Error);
   CHECK_THROWS_WITH_AS(with(0, 1.5), "min_confidence: found 1.5, wanted 0 to 1", Error);
   CHECK_THROWS_WITH_AS(with(0, 0.5), "min_confidence: found 0.5, wanted 0: this draft has no confidence head", Error);
+}
+
+TEST_CASE("texts decoded together with EAGLE-3 get what each gets alone") {
+  const auto trained = load_trained();
+  check_several("EAGLE-3", [&](const DecodeOptions& o, index_t texts) {
+    return Decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160,
+                   o, texts);
+  });
+}
+
+TEST_CASE("texts decoded together without a draft get what plain decoding gives each") {
+  using Plain = SpeculativeDecoder<Config, NoDraft<Config, float>>;
+  check_several("no draft", [&](const DecodeOptions& o, index_t texts) {
+    return Plain(*tiny().target, {}, {}, {}, 160, o, texts);
+  });
+  for (const double temperature : {0.0, 0.8}) {
+    DecodeOptions o;
+    o.max_new_tokens = 20;
+    o.temperature = temperature;
+    Plain several(*tiny().target, {}, {}, {}, 160, o, 2);
+    PlainDecoder<Config, float> plain(*tiny().target, 160, o);
+    std::vector<std::vector<index_t>> prompts;
+    for (std::size_t i = 0; i < 3; ++i) prompts.emplace_back(tiny().prompt(i).begin(), tiny().prompt(i).end());
+    const auto results = several.generate_all(Cpu{1}, prompts, std::array<std::uint64_t, 3>{7, 8, 9});
+    for (std::size_t i = 0; i < 3; ++i) {
+      plain.reseed(7 + i);
+      CHECK(results[i].tokens == plain.generate(Cpu{1}, prompts[i]).tokens);
+    }
+  }
+}
+
+TEST_CASE("texts that are not there, too many, and prompts that are none are refused; the others go on") {
+  using Plain = SpeculativeDecoder<Config, NoDraft<Config, float>>;
+  DecodeOptions o;
+  o.max_new_tokens = 8;
+  CHECK_THROWS_WITH_AS(Plain(*tiny().target, {}, {}, {}, 100, o, 0), "texts: found 0, wanted 1 to 65536", Error);
+  Plain decoder(*tiny().target, {}, {}, {}, 100, o, 2);
+  const auto wanted = decoder.generate(Cpu{1}, tiny().prompt(0)).tokens;
+  const char* none = "text: found 1, wanted one that was added and not taken";
+  const index_t a = decoder.add(tiny().prompt(0));
+  CHECK(a == 0);
+  CHECK_THROWS_WITH_AS(decoder.take(1), none, Error);
+  CHECK_THROWS_WITH_AS((void)decoder.is_finished(1), none, Error);
+  CHECK_THROWS_WITH_AS(decoder.add({}), "prompt: found no token, wanted at least one", Error);
+  CHECK_THROWS_WITH_AS(decoder.add(std::vector<index_t>{5, Config::vocab_size}),
+                       "token id at row 1: found 260, wanted 0 to 259", Error);
+  CHECK(decoder.add(tiny().prompt(1)) == 1);
+  CHECK_FALSE(decoder.has_room());
+  CHECK_THROWS_WITH_AS(decoder.add(tiny().prompt(2)), "texts decoded at a time: found 3, wanted at most 2", Error);
+  while (!decoder.is_finished(0)) decoder.step(Cpu{1});
+  CHECK(decoder.take(0).tokens == wanted);
+  const std::vector<std::vector<index_t>> prompts(2, std::vector<index_t>{5});
+  CHECK_THROWS_WITH_AS(decoder.generate_all(Cpu{1}, prompts, std::array<std::uint64_t, 1>{7}),
+                       "seeds: found 1, wanted 2, as many as prompts", Error);
+}
+
+TEST_CASE("what one text throws ends it alone") {
+  DecodeOptions o;
+  o.max_new_tokens = 12;
+  o.logit_processor = [](const TextSoFar& text, auto) {
+    if (text.prompt == 5 && text.generated().size() >= 4) throw Error("a text", "its fifth token", "no more than four");
+  };
+  const auto trained = load_trained();
+  Decoder decoder(*tiny().target, aux_layers, {}, {trained.parameters.weights(), target_ids(trained.vocabulary)}, 160,
+                  o, 3);
+  const auto wanted = decoder.generate(Cpu{1}, tiny().prompt(0)).tokens;
+  const index_t bad = decoder.add(tiny().prompt(1).first(5)), good = decoder.add(tiny().prompt(0));
+  while (!decoder.is_finished(good)) decoder.step(Cpu{1});
+  CHECK(decoder.take(good).tokens == wanted);
+  CHECK(decoder.is_finished(bad));
+  CHECK_THROWS_WITH_AS(decoder.take(bad), "a text: found its fifth token, wanted no more than four", Error);
+  CHECK_THROWS_WITH_AS(decoder.take(bad), "text: found 0, wanted one that was added and not taken", Error);
+  CHECK(decoder.generate(Cpu{1}, tiny().prompt(0)).tokens == wanted);
 }
 
 TEST_CASE("a round with EAGLE-3 allocates nothing") {

@@ -220,6 +220,14 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("one new token among many sequences that have none") {
+  State state({40, 3, 16}), alone({1, 3, 16});
+  Ids counts(40, 0);
+  counts[17] = 1;
+  CHECK(test::tiny<float>()(state, {65}, counts) == test::tiny<float>()(alone, {65}));
+  for (index_t b = 0; b < 40; ++b) CHECK(state.length(b) == (b == 17 ? 1 : 0));
+}
+
 TEST_CASE("scratch for any division of rows among sequences") {
   using Target = FrozenTarget<Config, float>;
   for (index_t a = 0; a < 40; ++a) {

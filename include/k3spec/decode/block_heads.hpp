@@ -4,7 +4,6 @@
 /// token, and how a slot's logits become final once the token before it is known.
 /// defines: BlockHeads
 
-#include <cmath>
 #include <utility>
 
 #include <k3spec/drafts/dflash_draft.hpp>
@@ -13,8 +12,9 @@
 
 namespace k3spec {
 
-/// Blocks of n slots, the first `first_slot` of which predict nothing; slot first_slot + k predicts the token k + 1
-/// after the anchor. Hidden states below are those of the slots that predict.
+/// Blocks of slots, the first `first_slot` of which predict nothing; slot first_slot + k predicts the token k + 1 after
+/// the anchor. Hidden states below are those of the slots that predict, [blocks · n, H], in (block, slot) order.
+/// begin, then for k = 0, 1, …: step(k), confidence(k) where the head has one and it is asked for, correct(k).
 template <class Draft, Element T>
 class BlockHeads;
 
@@ -37,22 +37,18 @@ class BlockHeads<Draft, T> {
 
   struct Block {
     template <Allocator A>
-    static constexpr Block allocate(A&, index_t) {
+    static constexpr Block allocate(A&, index_t, index_t) {
       return {};
     }
   };
 
-  /// hidden_states [n, H] -> logits [n, V]
-  void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states,
+  /// hidden_states -> logits [blocks · n, V]
+  void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states, index_t,
              const Matrix<accumulate_t<T>>& logits, const Block&) const {
     head_->forward(cpu, hidden_states, logits);
   }
-
-  /// Logits [1, V] of the token k + 1 after the anchor, given the one before it. \returns whether to draft it
-  bool finish(const Cpu&, const Weights&, const Rows<const T, Draft::hidden>&, index_t, Vector<const index_t>, double,
-              double&, const Matrix<accumulate_t<T>>&, const Block&) const {
-    return true;
-  }
+  void step(const Cpu&, const Weights&, index_t, index_t, const Vector<const index_t>&, const Block&) const {}
+  void correct(const Cpu&, const Weights&, index_t, index_t, const Matrix<accumulate_t<T>>&, const Block&) const {}
 
  private:
   Matrix<const T> embedding_;
@@ -89,53 +85,52 @@ class BlockHeads<Draft, T> {
   struct Block {
     decltype(saved<Markov, ArenaPlan, has_markov>(std::declval<ArenaPlan&>(), 0)) markov;
     decltype(saved<Confidence, ArenaPlan, has_confidence>(std::declval<ArenaPlan&>(), 0)) confidence;
-    Rows<S, 1> acceptance;  // the confidence head's logit
+    Rows<S, 1> acceptance;  // the confidence head's logits
 
     template <Allocator A>
-    static constexpr Block allocate(A& a, index_t n) {
-      Block b{saved<Markov, A, has_markov>(a, n), saved<Confidence, A, has_confidence>(a, 1), {}};
-      if constexpr (has_confidence) take_rows(a, 1, b.acceptance);
+    static constexpr Block allocate(A& a, index_t blocks, index_t n) {
+      Block b{saved<Markov, A, has_markov>(a, blocks * n), saved<Confidence, A, has_confidence>(a, blocks), {}};
+      if constexpr (has_confidence) take_rows(a, blocks, b.acceptance);
       return b;
     }
   };
 
-  /// hidden_states [n, H] -> logits [n, V], not yet corrected
-  void begin(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states,
+  /// hidden_states -> logits [blocks · n, V], not yet corrected
+  void begin(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
              const Matrix<S>& logits, const Block& block) const {
     Draft::Head::forward(cpu, w.lm_head, hidden_states, logits);
-    if constexpr (has_markov) Markov::template begin<T>(cpu, hidden_states, hidden_states.extent(0), block.markov);
+    if constexpr (has_markov) Markov::template begin<T>(cpu, hidden_states, n, block.markov);
   }
 
-  /// Corrects logits [1, V] of the token k + 1 after the anchor by `previous` [1], the one before it.
-  /// \param reach  the chance that all tokens before it stay, 1 for the first; becomes that of it with them
-  /// \returns whether to draft it: is that chance at least min_confidence?
-  bool finish(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t k,
-              Vector<const index_t> previous, double min_confidence, double& reach, const Matrix<S>& logits,
-              const Block& block) const {
-    const index_t n = hidden_states.extent(0);
+  /// previous [blocks]: the tokens before the k + 1st after the anchors
+  void step(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Vector<const index_t>& previous,
+            const Block& block) const {
     if constexpr (has_markov) Markov::template step<T>(cpu, w.markov_head, previous, n, k, block.markov);
-    if constexpr (has_confidence) {
-      // The head learns the chance that a token stays given that those before it do.
-      if (min_confidence > 0) reach *= acceptance(cpu, w, hidden_states.rows(k, 1), n, k, block);
-      if (reach < min_confidence) return false;
+  }
+
+  /// \returns [blocks] logits of the chance that token k + 1 stays, given that those before it do
+  Rows<S, 1> confidence(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
+                        index_t k, const Block& block) const requires(has_confidence) {
+    const index_t blocks = hidden_states.extent(0) / n;
+    const Rows<const T, Draft::hidden> now(hidden_states.row(k), Extents<dyn, Draft::hidden>(blocks),
+                                           hidden_states.row_stride() * n);
+    const auto out = block.acceptance.rows(0, blocks);
+    if constexpr (has_markov) {
+      Confidence::template forward<T>(cpu, w.confidence_head, now, block.markov.step(n, k).previous(), out,
+                                      block.confidence);
+    } else {
+      Confidence::template forward<T>(cpu, w.confidence_head, now, now, out, block.confidence);
     }
+    return out;
+  }
+
+  /// Corrects logits [blocks, V] of token k + 1 by the token before it.
+  void correct(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Matrix<S>& logits,
+               const Block& block) const {
     if constexpr (has_markov) Markov::add_logits(cpu, w.markov_head, block.markov.step(n, k).latent, logits);
-    return true;
   }
 
  private:
-  static double acceptance(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_state,
-                           index_t n, index_t k, const Block& block) {
-    if constexpr (has_markov) {
-      Confidence::template forward<T>(cpu, w.confidence_head, hidden_state, block.markov.step(n, k).previous(),
-                                      block.acceptance, block.confidence);
-    } else {
-      Confidence::template forward<T>(cpu, w.confidence_head, hidden_state, hidden_state, block.acceptance,
-                                      block.confidence);
-    }
-    return 1 / (1 + std::exp(-static_cast<double>(block.acceptance(0, 0))));
-  }
-
   Matrix<const T> embedding_;
 };
 

@@ -1,15 +1,18 @@
 #pragma once
 /// \file
-/// One sequence on its way through a block draft: DFlash or DSpark. Per layer, a cache has the normed latents and
-/// k_rope of verified positions, which are appended, never computed again; a block's own noise stands behind them while
-/// it is drafted.
+/// Sequences on their way through a block draft: DFlash or DSpark. Per layer and sequence, a cache has the normed
+/// latents and k_rope of verified positions, which are appended, never computed again; a block's own noise stands
+/// behind them while it is drafted. Blocks of all sequences go through the layers together.
 ///
 /// The anchor is the newest token, whose target states are not known yet: the context is all positions before it, and
 /// the anchor's position is their number. A block of any length may be drafted, whatever the draft was trained with: no
 /// layer knows positions (NoPE).
 /// defines: BlockSession
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,132 +63,235 @@ class BlockSession {
       : mask_(check_mask_token<Config>()),
         size_(require_size(size, max_chain, Heads::has_confidence)),
         weights_(pack_weights<Draft, T>(source.weights)),
-        heads_(target, weights_) {
+        heads_(target, weights_),
+        sequences_(static_cast<std::size_t>(size.sequences)),
+        lengths_(sequences_.size()),
+        active_(sequences_.size()) {
     for (const auto& layer : Draft::backbone(source.weights).layers) {
       absorbed_.emplace_back(layer.self_attn.kv_b_proj.weight.matrix());
     }
-    memory_ = Arena(plan_bytes([&](ArenaPlan& a) { plan(a), Block::allocate(a, slots(size_.chain)); }));
+    memory_ = Arena(plan_bytes([&](ArenaPlan& a) {
+      plan(a), Block::allocate(a, size_.sequences, size_.chain, size_.sequences * slots(size_.chain));
+    }));
     plan(memory_);
   }
 
-  void reset() { length_ = 0; }
-  /// Positions of the context.
-  index_t length() const { return length_; }
+  void reset(index_t sequence = 0) { lengths_[at(sequence)] = 0; }
+  /// Positions of a context.
+  index_t length(index_t sequence = 0) const { return lengths_[at(sequence)]; }
 
-  /// Appends n = 1 … rows verified positions: their target states [n, states], packed; ids [n] the tokens one position
-  /// later, the last of which is the new anchor.
-  /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
-  void append(const Cpu& cpu, const Matrix<const T>& target_states, std::span<const index_t> ids) {
+  /// Appends n = 1 … rows verified positions, counts[b] of sequence b: their target states [n, states], packed; ids [n]
+  /// the tokens one position later, the last of which are the new anchors.
+  /// \throws Error on other shapes, when a cache is full, or for an id outside the vocabulary
+  void append(const Cpu& cpu, const Matrix<const T>& target_states, std::span<const index_t> ids,
+              std::span<const index_t> counts) {
     const auto n = static_cast<index_t>(ids.size());
-    require_append(target_states, ids, states, vocabulary, length_, size_);
+    require_append(target_states, ids, counts, states, vocabulary, lengths_, size_);
     const auto& w = Draft::backbone(weights_);
     const auto context = context_.rows(0, n);
     Backbone::template project_context<T>(cpu, w, Rows<const T, states>(target_states.data(), n), fc_.rows(0, n),
                                           context);
+    typename Attention::template Keys<T> keys;
+    keys.kv_a = kv_a_.rows(0, n), keys.kv_latent = kv_latent_.rows(0, n);
     for (std::size_t i = 0; i < cache_.size(); ++i) {
-      const Rows<T, latent> to = cache_[i].rows(length_, n);
-      typename Attention::template Keys<T> keys;
-      keys.kv_a = kv_a_.rows(0, n), keys.kv_latent = latents(to);
       Attention::template project_latents<T>(cpu, w.layers[i].self_attn, context, keys);
-      evaluate(cpu, expr::arg<0>, k_rope(to), keys.k_rope());
+      index_t row = 0;
+      for (index_t b = 0; b < size_.sequences; ++b) {
+        const index_t m = counts[at(b)];
+        if (m == 0) continue;
+        remember(cpu, keys.kv_latent.rows(row, m), keys.k_rope().rows(row, m), of(i, b).rows(length(b), m));
+        row += m;
+      }
     }
-    length_ += n;
-    anchor_ = ids.back();
+    index_t row = 0;
+    for (index_t b = 0; b < size_.sequences; ++b) {
+      if (counts[at(b)] == 0) continue;
+      row += counts[at(b)], lengths_[at(b)] += counts[at(b)];
+      sequences_[at(b)].anchor = ids[at(row - 1)];
+    }
+  }
+  /// The same of one sequence.
+  void append(const Cpu& cpu, const Matrix<const T>& target_states, std::span<const index_t> ids) {
+    const auto n = static_cast<index_t>(ids.size());
+    append(cpu, target_states, ids, std::span(&n, 1));
   }
 
-  /// A block of at most `count` tokens, 0 to the planned chain, behind the anchor: fewer where the product of the
-  /// draft's confidences falls below min_confidence, or logits have no finite largest one.
+  /// Of each sequence a block of at most counts[b] tokens, 0 to the planned chain, behind the anchor: fewer where the
+  /// product of the draft's confidences falls below min_confidence, or logits have no finite largest one.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
-  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
-    require_draft(count, sampling, length_, size_);
-    index_t drafted = 0;
-    if (count > 0) {
-      Scope scope(memory_);
-      const Block block = Block::allocate(memory_, slots(count));
-      run_layers(cpu, block);
-      const Rows<const T, Draft::hidden> out = block.backbone.out.rows(Heads::first_slot, count);
-      heads_.begin(cpu, weights_, out, logits_.rows(0, count).matrix(), block.heads);
-      double reach = 1;
-      while (drafted < count && draft_slot(cpu, drafted, out, sampling, block, reach)) ++drafted;
+  void draft(const Cpu& cpu, std::span<const index_t> counts, std::span<const Sampling> samplings) {
+    require_draft(counts, samplings, lengths_, size_);
+    index_t n = 0, rows = 0, most = 0;
+    for (index_t b = 0; b < size_.sequences; ++b) {
+      Sequence& s = sequences_[at(b)];
+      s.count = counts[at(b)], s.drafted = 0, s.reach = 1;
+      s.goes_on = s.count > 0;
+      if (s.count == 0) continue;
+      s.block = n, s.row = rows;
+      active_[at(n++)] = b;
+      rows += slots(s.count), most = std::max(most, s.count);
     }
-    const std::span<const index_t> tokens{tokens_.data() + 1, static_cast<std::size_t>(drafted)};
-    if (sampling.is_greedy()) return {tokens};
-    return {tokens, logits_.rows(0, drafted).matrix()};
+    most_ = most;
+    if (n == 0) return;
+    Scope scope(memory_);
+    const Block block = Block::allocate(memory_, n, most, rows);
+    run_layers(cpu, n, block);
+    heads_.begin(cpu, weights_, block.hidden, most, logits_.rows(0, n * most).matrix(), block.heads);
+    for (index_t k = 0; k < most && draft_slots(cpu, n, k, samplings, block); ++k) {
+    }
+  }
+  Proposal<S> proposal(index_t sequence) const {
+    const Sequence& s = sequences_[at(sequence)];
+    const index_t first = s.block * most_;
+    const std::span<const index_t> drafted{tokens_.data() + first, at(s.drafted)};
+    return {drafted, logits_.rows(first, s.drafted).matrix()};
+  }
+  /// The same of one sequence.
+  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
+    draft(cpu, std::span(&count, 1), std::span(&sampling, 1));
+    return proposal(0);
   }
 
  private:
   static constexpr index_t latent = Absorbed::latent;
   static constexpr index_t slots(index_t count) { return count + Heads::first_slot; }
 
+  static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
+
+  struct Sequence {
+    index_t anchor = 0;
+    // Of the last call of draft: tokens asked for and drafted, the place among the blocks, the block's first row.
+    index_t count = 0, drafted = 0, block = 0, row = 0;
+    double reach = 1;  ///< the chance that all that is drafted stays, as far as the draft says
+    bool goes_on = false;
+  };
+
   /// What one call of draft works with.
   struct Block {
     typename Backbone::template Activations<T> backbone;
     typename Absorbed::Scratch attention;
-    typename Heads::Block heads;
-    Vector<index_t> ids;
+    typename BlockHeads<Draft, T>::Block heads;
+    Vector<index_t> ids, previous;
     Rows<T, Draft::hidden> noise;
+    Rows<T, Draft::hidden> hidden;  ///< [blocks · most, H], of the slots that predict; 0 where a block is shorter
 
+    /// \param most  tokens of the longest block \param rows  slots of all blocks
     template <Allocator A>
-    static constexpr Block allocate(A& a, index_t slots) {
-      Block b{Backbone::template Activations<T>::allocate(a, 0, slots),
-              Absorbed::Scratch::allocate(a, slots),
-              Heads::Block::allocate(a, slots - Heads::first_slot),
+    static constexpr Block allocate(A& a, index_t blocks, index_t most, index_t rows) {
+      Block b{Backbone::template Activations<T>::allocate(a, 0, rows),
+              Absorbed::Scratch::allocate(a, rows),
+              BlockHeads<Draft, T>::Block::allocate(a, blocks, most),
+              {},
+              {},
               {},
               {}};
-      take_rows(a, slots, b.ids), take_rows(a, slots, b.noise);
+      take_rows(a, rows, b.ids), take_rows(a, blocks, b.previous), take_rows(a, rows, b.noise);
+      take_rows(a, blocks * most, b.hidden);
       return b;
     }
   };
 
   template <Allocator A>
   void plan(A& a) {
-    for (auto& c : cache_) take_rows(a, size_.capacity + slots(size_.chain), c);
+    for (auto& c : cache_) take_rows(a, size_.sequences * positions(), c);
     take_rows(a, size_.rows, fc_), take_rows(a, size_.rows, context_), take_rows(a, size_.rows, kv_a_);
-    take_rows(a, size_.chain, logits_), take_rows(a, size_.chain + 1, tokens_);
+    take_rows(a, size_.rows, kv_latent_);
+    take_rows(a, size_.sequences * size_.chain, logits_), take_rows(a, size_.sequences * size_.chain, tokens_);
   }
 
-  static auto latents(const Rows<T, latent>& rows) { return rows.template columns<0, Absorbed::kv_lora>(); }
-  static auto k_rope(const Rows<T, latent>& rows) { return rows.template columns<Absorbed::kv_lora, Absorbed::rope>(); }
+  /// Of a sequence's cache: the context's, and those of a block behind them.
+  index_t positions() const { return size_.capacity + slots(size_.chain); }
+  /// A sequence's cache in layer i.
+  Rows<T, latent> of(std::size_t i, index_t sequence) const {
+    return cache_[i].rows(sequence * positions(), positions());
+  }
+  template <AnyView L, AnyView R>
+  static void remember(const Cpu& cpu, const L& kv_latent, const R& k_rope, const Rows<T, latent>& to) {
+    evaluate(cpu, expr::arg<0>, to.template columns<0, Absorbed::kv_lora>(), kv_latent);
+    evaluate(cpu, expr::arg<0>, to.template columns<Absorbed::kv_lora, Absorbed::rope>(), k_rope);
+  }
 
-  /// The anchor and masks -> block.backbone.out
-  void run_layers(const Cpu& cpu, const Block& block) {
+  const Sequence& active(index_t block) const { return sequences_[at(active_[at(block)])]; }
+
+  /// Anchors and masks -> block.hidden
+  void run_layers(const Cpu& cpu, index_t n, const Block& block) {
     std::fill_n(block.ids.data(), block.ids.extent(0), mask_);
-    block.ids(0) = anchor_;
+    for (index_t i = 0; i < n; ++i) block.ids(active(i).row) = active(i).anchor;
     embedding_forward<T>(cpu, block.ids, heads_.embedding(), block.noise);
     Backbone::template forward_noise<T>(cpu, Draft::backbone(weights_), block.noise, block.backbone,
                                         [&](index_t i, const auto& layer) {
-                                          attend(cpu, static_cast<std::size_t>(i), layer.attention, block.attention);
+                                          attend(cpu, static_cast<std::size_t>(i), n, layer.attention, block.attention);
                                         });
-  }
-
-  /// The block's queries see the context and the block, as in training.
-  void attend(const Cpu& cpu, std::size_t i, const typename Attention::template Saved<T>& s,
-              const typename Absorbed::Scratch& scratch) const {
-    const index_t n = s.q.extent(0), keys = length_ + n;
-    const Rows<T, latent> cache = cache_[i].rows(0, keys), noise = cache.rows(length_, n);
-    evaluate(cpu, expr::arg<0>, latents(noise), s.kv_latent);
-    evaluate(cpu, expr::arg<0>, k_rope(noise), s.k_rope());
-    const BlockSpan span{1, length_, 1, n};
-    const BlockVisibility visible{&length_, nullptr, nullptr, Config::sliding_window, Config::block_causal};
-    const auto sees = [&](index_t, index_t offset) {
-      const Interval context = visible.context(span, 0, 0, offset);
-      return Interval{std::min(context.begin, length_), length_ + visible.noise(span, offset)};
-    };
-    absorbed_[i].forward(
-        cpu, 1, keys, [&](index_t) { return cache; }, sees, s.q, s.o, scratch);
-  }
-
-  /// \returns whether token k was drafted
-  bool draft_slot(const Cpu& cpu, index_t k, const Rows<const T, Draft::hidden>& out, const Sampling& sampling,
-                  const Block& block, double& reach) {
-    const auto logits = logits_.rows(k, 1).matrix();
-    tokens_(0) = anchor_;
-    if (!heads_.finish(cpu, weights_, out, k, tokens_.rows(k, 1), size_.min_confidence, reach, logits, block.heads)) {
-      return false;
+    std::fill_n(block.hidden.data(), block.hidden.size(), T{});
+    const index_t most = block.hidden.extent(0) / n;
+    for (index_t i = 0; i < n; ++i) {
+      const Sequence& s = active(i);
+      evaluate(cpu, expr::arg<0>, block.hidden.rows(i * most, s.count),
+               block.backbone.out.rows(s.row + Heads::first_slot, s.count));
     }
-    const auto token = sampling.choose(cpu, logits, Decision::draft, length_ + 1 + k, length_ + 1);
-    if (token) tokens_(k + 1) = *token;
-    return token.has_value();
+  }
+
+  /// The queries of a block see its context and the block, as in training.
+  void attend(const Cpu& cpu, std::size_t layer, index_t n, const typename Attention::template Saved<T>& saved,
+              const typename Absorbed::Scratch& scratch) const {
+    index_t seen = 0;
+    for (index_t i = 0; i < n; ++i) {
+      const index_t rows = slots(active(i).count), before = length(active_[at(i)]);
+      remember(cpu, saved.kv_latent.rows(active(i).row, rows), saved.k_rope().rows(active(i).row, rows),
+               of(layer, active_[at(i)]).rows(before, rows));
+      seen += rows * (before + rows);
+    }
+    const auto rows_of = [&](index_t i) { return Interval{active(i).row, active(i).row + slots(active(i).count)}; };
+    const auto cache = [&](index_t i) { return of(layer, active_[at(i)]); };
+    const auto sees = [&](index_t i, index_t offset) {
+      const index_t before = length(active_[at(i)]);
+      const BlockSpan span{1, before, 1, slots(active(i).count)};
+      const BlockVisibility visible{&before, nullptr, nullptr, Config::sliding_window, Config::block_causal};
+      const Interval context = visible.context(span, 0, 0, offset);
+      return Interval{std::min(context.begin, before), before + visible.noise(span, offset)};
+    };
+    absorbed_[layer].forward(cpu, n, rows_of, seen, cache, sees, saved.q, saved.o, scratch);
+  }
+
+  /// Token k of the blocks. \returns whether any goes on
+  bool draft_slots(const Cpu& cpu, index_t n, index_t k, std::span<const Sampling> samplings, const Block& block) {
+    const index_t most = most_;
+    for (index_t i = 0; i < n; ++i) {
+      const Sequence& s = active(i);
+      block.previous(i) = k == 0 || !s.goes_on ? s.anchor : tokens_(i * most + k - 1);
+    }
+    heads_.step(cpu, weights_, most, k, block.previous, block.heads);
+    if constexpr (Heads::has_confidence) {
+      if (size_.min_confidence > 0 && !stop_unsure(cpu, n, k, block)) return false;
+    }
+    const Matrix<S> logits(logits_.row(k), Extents<dyn, dyn>(n, vocabulary), most * vocabulary);
+    heads_.correct(cpu, weights_, most, k, logits, block.heads);
+    bool any = false;
+    for (index_t i = 0; i < n; ++i) {
+      Sequence& s = sequences_[at(active_[at(i)])];
+      if (!s.goes_on) continue;
+      const index_t first = length(active_[at(i)]) + 1;
+      const std::optional<index_t> token =
+          samplings[at(active_[at(i)])].choose(cpu, logits.rows(i, 1), Decision::draft, first + k, first);
+      if (token) tokens_(i * most + k) = *token, s.drafted = k + 1;
+      s.goes_on = token.has_value() && s.drafted < s.count;
+      any = any || s.goes_on;
+    }
+    return any;
+  }
+
+  /// Ends blocks before token k where the draft is not sure enough of it. \returns whether any goes on
+  bool stop_unsure(const Cpu& cpu, index_t n, index_t k, const Block& block) {
+    bool any = false;
+    const auto logits = heads_.confidence(cpu, weights_, block.hidden, most_, k, block.heads);
+    for (index_t i = 0; i < n; ++i) {
+      Sequence& s = sequences_[at(active_[at(i)])];
+      // The head learns the chance that a token stays given that those before it do.
+      s.reach *= 1 / (1 + std::exp(-static_cast<double>(logits(i, 0))));
+      s.goes_on = s.goes_on && s.reach >= size_.min_confidence;
+      any = any || s.goes_on;
+    }
+    return any;
   }
 
   index_t mask_;
@@ -193,13 +299,17 @@ class BlockSession {
   typename Draft::template Weights<Packed<T>> weights_;
   Heads heads_;
   std::vector<Absorbed> absorbed_;
-  index_t length_ = 0, anchor_ = 0;
+  std::vector<Sequence> sequences_;
+  std::vector<index_t> lengths_;
+  std::vector<index_t> active_;  // the sequence of each block
+  index_t most_ = 0;             // tokens of the longest block
   Arena memory_;
-  std::array<Rows<T, latent>, static_cast<std::size_t>(Backbone::num_layers)> cache_;
+  std::array<Rows<T, latent>, static_cast<std::size_t>(Backbone::num_layers)> cache_;  // [sequences · positions()]
   Rows<T, Draft::hidden> fc_, context_;
   Rows<T, latent> kv_a_;
-  Rows<S, vocabulary> logits_;  // and, at a temperature, weights
-  Vector<index_t> tokens_;      // the anchor and what was drafted behind it
+  Rows<T, Absorbed::kv_lora> kv_latent_;
+  Rows<S, vocabulary> logits_;  // [blocks · most_], and, at a temperature, weights
+  Vector<index_t> tokens_;      // [blocks · most_] drafted
 };
 
 }  // namespace k3spec

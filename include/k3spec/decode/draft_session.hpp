@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What speculative decoding needs of a draft: a session that follows one sequence.
+/// What speculative decoding needs of a draft: a session that follows some sequences, each on its own, though all of
+/// them in the same products. What a sequence gets does not depend on the others: it has the bits that it has alone.
 /// defines: SessionSize, DraftSession, require_append, require_draft, require_size, require_layers
 
 #include <concepts>
@@ -16,40 +17,48 @@ namespace k3spec {
 
 /// What a session plans its memory for.
 struct SessionSize {
-  index_t capacity;           ///< positions
-  index_t rows;               ///< the most positions appended at a time
-  index_t chain;              ///< the most tokens drafted at a time
+  index_t capacity;           ///< positions of each sequence
+  index_t rows;               ///< the most positions appended at a time, of all sequences together
+  index_t chain;              ///< the most tokens drafted at a time for a sequence
   bool sampled = false;       ///< tokens are drawn at a temperature
   double min_confidence = 0;  ///< see DecodeOptions
+  index_t sequences = 1;
 };
 
-/// A sequence on its way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
+/// Sequences on their way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
 /// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
-/// source, size).
-///   append(cpu, states [n, D::states], ids [n])  n positions that are verified, and the tokens one position later
-///   draft(cpu, count, sampling)                  at most `count` tokens behind the newest of those; none from logits
-///                                                without a finite largest one: a broken draft only costs speed
+/// source, size). Below, counts has a number for each sequence, 0 or more.
+///   reset(sequence)                              makes it empty
+///   append(cpu, states [n, D::states], ids [n], counts)
+///                                                positions that are verified, those of each sequence behind its
+///                                                others, and the tokens one position later
+///   draft(cpu, counts, samplings)                at most so many tokens behind the newest position of each; none from
+///                                                logits without a finite largest one: a broken draft only costs speed
+///   proposal(sequence)                           those tokens, until the next call of anything
 ///   default_chain(conventions)                   tokens that it was trained to draft
+/// Sessions of one sequence also have append(cpu, states, ids) and draft(cpu, count, sampling), which gives its
+/// proposal.
 template <class D>
 concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename D::value_type>& states,
-                                std::span<const index_t> ids, index_t n, const Sampling& sampling,
+                                std::span<const index_t> ids, index_t n, std::span<const Sampling> samplings,
                                 const typename D::Conventions& conventions) {
   typename D::Source;
-  d.reset();
-  d.append(cpu, states, ids);
-  { d.draft(cpu, n, sampling) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
+  d.reset(n);
+  d.append(cpu, states, ids, ids);
+  d.draft(cpu, ids, samplings);
+  { d.proposal(n) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
   { D::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
   { D::default_chain(conventions) + D::max_chain + D::states + D::vocabulary } -> std::convertible_to<index_t>;
   { D::target_hidden } -> std::convertible_to<index_t>;
 };
 
 /// What is refused before an append touches anything.
-/// \throws Error on states of another shape than [ids, columns], too many of them, a cache without room, or an id
-/// outside
-///         the vocabulary
+/// \param counts, lengths  of each sequence: positions to append, and those it has
+/// \throws Error on states of another shape than [ids, columns], counts that are not as many as ids in all, too many of
+///         them, a cache without room, or an id outside the vocabulary
 template <class T>
-void require_append(const Matrix<const T>& states, std::span<const index_t> ids, index_t columns, index_t vocabulary,
-                    index_t length, const SessionSize& size) {
+void require_append(const Matrix<const T>& states, std::span<const index_t> ids, std::span<const index_t> counts,
+                    index_t columns, index_t vocabulary, std::span<const index_t> lengths, const SessionSize& size) {
   const auto n = static_cast<index_t>(ids.size());
   if (n < 1 || n > size.rows) {
     throw Error("draft cache: rows", std::to_string(n), "1 to " + std::to_string(size.rows));
@@ -59,18 +68,37 @@ void require_append(const Matrix<const T>& states, std::span<const index_t> ids,
                 std::to_string(n) + " x " + std::to_string(columns) + ", packed");
   }
   detail::require_token_ids(Vector<const index_t>(ids.data(), n), vocabulary);
-  if (length + n <= size.capacity) return;
-  throw Error("draft cache: positions", std::to_string(length + n), "at most " + std::to_string(size.capacity));
+  if (counts.size() != lengths.size()) {
+    throw Error("draft cache: counts", std::to_string(counts.size()), std::to_string(lengths.size()));
+  }
+  index_t rows = 0;
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    rows += counts[b];
+    if (counts[b] >= 0 && lengths[b] + counts[b] <= size.capacity) continue;
+    throw Error("draft cache: positions", std::to_string(lengths[b] + counts[b]),
+                "at most " + std::to_string(size.capacity));
+  }
+  if (rows != n) throw Error("draft cache: counts in all", std::to_string(rows), std::to_string(n));
 }
 
-/// \throws Error when nothing was appended, or the chain is longer than planned or drawn when that was not planned
-inline void require_draft(index_t count, const Sampling& sampling, index_t length, const SessionSize& size) {
-  if (!size.sampled && !sampling.is_greedy()) {
-    throw Error("draft: temperature", fmt::format("{}", sampling.temperature), "0, as planned");
+/// \throws Error when nothing was appended to a sequence that is to draft, or its chain is longer than planned or drawn
+///         when that was not planned
+inline void require_draft(std::span<const index_t> counts, std::span<const Sampling> samplings,
+                          std::span<const index_t> lengths, const SessionSize& size) {
+  if (counts.size() != lengths.size() || samplings.size() != lengths.size()) {
+    throw Error("draft: counts and samplings", fmt::format("{} and {}", counts.size(), samplings.size()),
+                fmt::format("{} of each", lengths.size()));
   }
-  if (length == 0) throw Error("draft cache: positions", "0", "at least 1");
-  if (count >= 0 && count <= size.chain) return;
-  throw Error("chain", std::to_string(count), "0 to " + std::to_string(size.chain));
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    if (counts[b] == 0) continue;
+    if (!size.sampled && !samplings[b].is_greedy()) {
+      throw Error("draft: temperature", fmt::format("{}", samplings[b].temperature), "0, as planned");
+    }
+    if (lengths[b] == 0) throw Error("draft cache: positions", "0", "at least 1");
+    if (counts[b] < 0 || counts[b] > size.chain) {
+      throw Error("chain", std::to_string(counts[b]), "0 to " + std::to_string(size.chain));
+    }
+  }
 }
 
 /// \returns size

@@ -1,17 +1,20 @@
 #pragma once
 /// \file
-/// One sequence on its way through an EAGLE-3 draft: keys and values of verified positions are appended, never
-/// computed again; a chain of drafted tokens hangs on the last of them.
+/// Sequences on their way through an EAGLE-3 draft: keys and values of verified positions are appended, never computed
+/// again; a chain of drafted tokens hangs on the last of them. Positions of all sequences are appended together, and
+/// step k of all chains is one pass, with attention over each one's own cache.
 ///
 /// Position t of the draft reads the target's states at t and the token at t + 1, and predicts the token at t + 2.
 /// defines: Eagle3Session
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/layers/packed.hpp>
@@ -51,7 +54,10 @@ class Eagle3Session {
   Eagle3Session(const Target&, Source source, const SessionSize& size)
       : weights_(pack_weights<Draft, T>(source.weights)),
         to_target_(std::move(source.to_target)),
-        size_(require_size(size, max_chain, false)) {
+        size_(require_size(size, max_chain, false)),
+        lengths_(static_cast<std::size_t>(size.sequences)),
+        drafted_(lengths_.size()),
+        order_(lengths_.size()) {
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
@@ -61,114 +67,192 @@ class Eagle3Session {
     if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), spread_);
   }
 
-  void reset() { length_ = 0; }
-  index_t length() const { return length_; }
+  void reset(index_t sequence = 0) { lengths_[at(sequence)] = 0; }
+  index_t length(index_t sequence = 0) const { return lengths_[at(sequence)]; }
 
-  /// Appends n = 1 … rows verified positions: aux [n, A] packed, the target's states there; ids [n] the tokens one
-  /// position later.
-  /// \throws Error on other shapes, when the cache is full, or for an id outside the vocabulary
-  void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
+  /// Appends n = 1 … rows verified positions, counts[b] of sequence b: aux [n, A] packed, the target's states there;
+  /// ids [n] the tokens one position later. \throws Error on other shapes, when a cache is full, or for an id outside
+  /// the vocabulary
+  void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids,
+              std::span<const index_t> counts) {
+    require_append(aux, ids, counts, states, vocabulary, lengths_, size_);
     const auto n = static_cast<index_t>(ids.size());
-    require_append(aux, ids, states, vocabulary, length_, size_);
     typename Draft::template Activations<T> acts{};
     acts.fc = fc_.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = aux_normed_.rows(0, n);
     Draft::template project_hidden_states<T>(cpu, weights_, Rows<const T, Draft::aux_width>(aux.data(), n), acts);
-    // Keys and values are written straight into the cache.
-    Step s = first_.rows(0, n);
-    s.attention.kv = kv_.rows(length_, n);
+    const Step s = first_.rows(0, n);
     std::copy(ids.begin(), ids.end(), s.ids.data());
-    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{nullptr, 0, length_});
-    evaluate(cpu, expr::arg<0>, k_rope_.rows(length_, n), s.attention.k_rope());
-    length_ += n;
-    tip_ = s.rows(n - 1, 1);
-    tip_hidden_ = fc_.rows(n - 1, 1);
+    for (index_t b = 0, row = 0; b < size_.sequences; ++b) {
+      for (index_t t = 0; t < counts[at(b)]; ++t) positions_(row++) = length(b) + t;
+    }
+    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{positions_.data()});
+    index_t row = 0;
+    for (index_t b = 0; b < size_.sequences; ++b) {
+      const index_t m = counts[at(b)];
+      if (m == 0) continue;
+      evaluate(cpu, expr::arg<0>, of(kv_, b, length(b), m), s.attention.kv.rows(row, m));
+      evaluate(cpu, expr::arg<0>, of(k_rope_, b, length(b), m), s.attention.rows(row, m).k_rope());
+      row += m, lengths_[at(b)] += m;
+      copy_tip(s, acts.fc, row - 1, tips_, tip_hidden_, b);
+    }
+  }
+  /// The same of one sequence.
+  void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
+    const auto n = static_cast<index_t>(ids.size());
+    append(cpu, aux, ids, std::span(&n, 1));
   }
 
-  /// A chain of `count` tokens, 0 to the planned chain, behind the last appended position; fewer where logits have no
-  /// finite largest one.
+  /// A chain of counts[b] tokens, 0 to the planned chain, behind the last appended position of sequence b; fewer where
+  /// logits have no finite largest one.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
-  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
-    require_draft(count, sampling, length_, size_);
-    std::array<TttKeys<const T>, Draft::max_steps> keys;
-    keys[0] = {kv_.rows(0, length_).matrix(), k_rope_.rows(0, length_).matrix()};
-    Step s = tip_;
-    Rows<const T, Draft::hidden> in = tip_hidden_;
-    for (index_t k = 0; k < count; ++k) {
-      if (k > 0) {
-        s = steps_[static_cast<std::size_t>(k)];
-        s.ids(0) = drafted_[static_cast<std::size_t>(k - 1)];
-        Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{nullptr, 0, length_ - 1, k});
-        keys[static_cast<std::size_t>(k)] = s.keys();
-      }
-      attend(cpu, s, std::span(keys).first(static_cast<std::size_t>(k + 1)));
+  void draft(const Cpu& cpu, std::span<const index_t> counts, std::span<const Sampling> samplings) {
+    require_draft(counts, samplings, lengths_, size_);
+    std::fill(drafted_.begin(), drafted_.end(), 0);
+    index_t n = begin_chains(counts);
+    Rows<const T, Draft::hidden> in = chain_hidden_;
+    for (index_t k = 0; n > 0; ++k) {
+      const Step s = steps_[at(k)].rows(0, n);
+      in = in.rows(0, n);
+      if (k > 0) continue_chains(cpu, s, in, k);
+      attend(cpu, n, k);
       Draft::template after_attention<T>(cpu, weights_, s, in);
-      const auto token = choose(cpu, s, sampling, k);
-      if (!token) {
-        count = k;
-        break;
-      }
-      drafted_[static_cast<std::size_t>(k)] = *token;
+      choose(cpu, s, samplings, k);
       in = s.out;
+      // Longest chains first: those that go on stand where they stood.
+      while (n > 0 && counts[at(order_[at(n - 1)])] <= k + 1) --n;
     }
-    const std::span<const index_t> tokens{drafted_.data(), static_cast<std::size_t>(count)};
-    if (sampling.is_greedy()) return {tokens};
-    return {tokens, spread_.rows(0, count).matrix()};
+  }
+  Proposal<S> proposal(index_t sequence) const {
+    const index_t first = sequence * size_.chain, n = drafted_[at(sequence)];
+    const std::span<const index_t> drafted{tokens_.data() + first, at(n)};
+    return {drafted, size_.sampled ? spread_.rows(first, n).matrix() : Matrix<const S>{}};
+  }
+  /// The same of one sequence.
+  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
+    draft(cpu, std::span(&count, 1), std::span(&sampling, 1));
+    return proposal(0);
   }
 
  private:
   using Step = typename Draft::template Step<T>;
+  static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
 
   template <Allocator A>
   void plan(A& a) {
-    take_rows(a, size_.capacity, kv_), take_rows(a, size_.capacity, k_rope_);
-    take_rows(a, size_.rows, fc_);
+    const index_t n = size_.sequences;
+    take_rows(a, n * size_.capacity, kv_), take_rows(a, n * size_.capacity, k_rope_);
+    take_rows(a, size_.rows, fc_), take_rows(a, std::max(size_.rows, n), positions_);
     if constexpr (Draft::config::fc_norm) take_rows(a, size_.rows, aux_normed_);
     first_ = Step::allocate(a, size_.rows);
-    for (index_t k = 1; k < size_.chain; ++k) steps_[static_cast<std::size_t>(k)] = Step::allocate(a, 1);
-    take_rows(a, 1, head_in_), take_rows(a, 1, logits_);
-    if (size_.sampled) take_rows(a, size_.chain, spread_);
+    tips_ = Step::allocate(a, n), take_rows(a, n, tip_hidden_), take_rows(a, n, chain_hidden_);
+    for (index_t k = 0; k < size_.chain; ++k) steps_[at(k)] = Step::allocate(a, n);
+    take_rows(a, n, head_in_), take_rows(a, n, logits_), take_rows(a, n * size_.chain, tokens_);
+    if (size_.sampled) take_rows(a, n * size_.chain, spread_);
   }
 
-  void attend(const Cpu& cpu, const Step& s, std::span<const TttKeys<const T>> keys) const {
-    const AttentionSpan span{1, 1, length_, length_ - 1};
-    Draft::Ttt::template forward<T>(cpu, span, s.attention.q.matrix(), keys, CausalVisibility{nullptr, length_},
-                                    s.attention.o.matrix(), s.lse.matrix());
+  /// Rows [begin, begin + n) of a sequence's cache.
+  template <index_t C>
+  Rows<T, C> of(const Rows<T, C>& caches, index_t sequence, index_t begin, index_t n) const {
+    return caches.rows(sequence * size_.capacity + begin, n);
   }
 
-  /// Token k of the chain, as the target's id.
-  std::optional<index_t> choose(const Cpu& cpu, const Step& s, const Sampling& sampling, index_t k) {
-    Draft::head_input(cpu, weights_, s.out, head_in_);
-    Draft::compute_logits(cpu, weights_, head_in_, logits_);
-    const auto token = sampling.choose(cpu, logits_.matrix(), Decision::draft, length_ + 1 + k, length_ + 1);
-    if (!token) return std::nullopt;
-    if (!sampling.is_greedy()) spread(k);
-    return to_target_[static_cast<std::size_t>(*token)];
+  /// What a chain's first step needs of a position: everything before its attention but keys, which are in the cache.
+  static void copy_tip(const Step& from, const Rows<const T, Draft::hidden>& from_hidden, index_t from_row,
+                       const Step& to, const Rows<T, Draft::hidden>& to_hidden, index_t to_row) {
+    const Step a = from.rows(from_row, 1), b = to.rows(to_row, 1);
+    evaluate(Cpu{1}, expr::arg<0>, b.fused, a.fused);
+    evaluate(Cpu{1}, expr::arg<0>, b.attention.q, a.attention.q);
+    evaluate(Cpu{1}, expr::arg<0>, to_hidden.rows(to_row, 1), from_hidden.rows(from_row, 1));
   }
 
-  /// Token k's weights over the target's ids. What the draft cannot say stays 0.
-  void spread(index_t k) {
-    S* to = spread_.row(k);
+  /// Sets order_, and step 0 to the tips in that order. \returns how many sequences draft
+  index_t begin_chains(std::span<const index_t> counts) {
+    std::iota(order_.begin(), order_.end(), 0);
+    std::sort(order_.begin(), order_.end(), [&](index_t a, index_t b) {
+      return counts[at(a)] != counts[at(b)] ? counts[at(a)] > counts[at(b)] : a < b;
+    });
+    index_t n = 0;
+    for (; n < size_.sequences && counts[at(order_[at(n)])] > 0; ++n) {
+      copy_tip(tips_, tip_hidden_, order_[at(n)], steps_[0], chain_hidden_, n);
+    }
+    return n;
+  }
+
+  /// From the tokens of step k - 1 to the queries and keys of step k.
+  void continue_chains(const Cpu& cpu, const Step& s, const Rows<const T, Draft::hidden>& in, index_t k) {
+    for (index_t i = 0; i < s.ids.extent(0); ++i) {
+      const index_t b = order_[at(i)];
+      s.ids(i) = tokens_(b * size_.chain + k - 1);
+      positions_(i) = length(b) - 1;
+    }
+    Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{positions_.data(), 0, 0, k});
+  }
+
+  /// Step k of the first n sequences in order_.
+  void attend(const Cpu& cpu, index_t n, index_t k) const {
+    index_t keys = 0;
+    for (index_t i = 0; i < n; ++i) keys += length(order_[at(i)]);
+    const Cpu device = cpu::for_work(cpu, keys * Draft::Attention::heads * (Draft::Ttt::qk + Draft::Attention::v_dim));
+    parallel_for(n == 1 ? Cpu{1} : device, n, [&](index_t i) {
+      const index_t b = order_[at(i)];
+      std::array<TttKeys<const T>, Draft::max_steps> all;
+      all[0] = {of(kv_, b, 0, length(b)).matrix(), of(k_rope_, b, 0, length(b)).matrix()};
+      for (index_t j = 1; j <= k; ++j) all[at(j)] = steps_[at(j)].rows(i, 1).keys();
+      const Step s = steps_[at(k)].rows(i, 1);
+      Draft::Ttt::template forward<T>(n == 1 ? cpu : Cpu{1}, AttentionSpan{1, 1, length(b), length(b) - 1},
+                                      s.attention.q.matrix(), std::span<const TttKeys<const T>>(all).first(at(k + 1)),
+                                      CausalVisibility{nullptr, length(b)}, s.attention.o.matrix(), s.lse.matrix());
+    });
+  }
+
+  /// Token k of the chains, as the target's ids.
+  void choose(const Cpu& cpu, const Step& s, std::span<const Sampling> samplings, index_t k) {
+    const index_t n = s.out.extent(0);
+    Draft::head_input(cpu, weights_, s.out, head_in_.rows(0, n));
+    Draft::compute_logits(cpu, weights_, head_in_.rows(0, n), logits_.rows(0, n));
+    for (index_t i = 0; i < n; ++i) {
+      const index_t b = order_[at(i)], first = length(b) + 1;
+      const bool goes_on = drafted_[at(b)] == k;
+      std::optional<index_t> token;
+      if (goes_on) token = samplings[at(b)].choose(cpu, logits_.rows(i, 1).matrix(), Decision::draft, first + k, first);
+      if (!token) {
+        // What goes on beside it must not meet numbers that are none.
+        tokens_(b * size_.chain + k) = 0;
+        std::fill_n(s.out.row(i), Draft::hidden, T{});
+        continue;
+      }
+      tokens_(b * size_.chain + k) = to_target_[at(*token)];
+      if (!samplings[at(b)].is_greedy()) spread(i, b * size_.chain + k);
+      drafted_[at(b)] = k + 1;
+    }
+  }
+
+  /// Weights of row i over the target's ids. What the draft cannot say stays 0.
+  void spread(index_t i, index_t row) {
+    S* to = spread_.row(row);
     for (const index_t id : to_target_) to[id] = 0;
-    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[static_cast<std::size_t>(j)]] += logits_(0, j);
+    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[at(j)]] += logits_(i, j);
   }
 
   typename Draft::template Weights<Packed<T>> weights_;
   std::vector<index_t> to_target_;
   SessionSize size_;
-  index_t length_ = 0;
+  std::vector<index_t> lengths_, drafted_;  // of each sequence
+  std::vector<index_t> order_;              // the sequences that draft, longest chains first
   Arena memory_;
-  Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv_;
+  Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv_;  // [sequences · capacity]
   Rows<T, Draft::Attention::rope> k_rope_;
   Rows<T, Draft::hidden> fc_;
   Rows<T, Draft::aux_width> aux_normed_;
-  Step first_, tip_;
-  Rows<const T, Draft::hidden> tip_hidden_;
+  Vector<index_t> positions_;
+  Step first_, tips_;  // of appended positions; of each sequence's last one, as far as copy_tip sets it
+  Rows<T, Draft::hidden> tip_hidden_, chain_hidden_;
   std::array<Step, Draft::max_steps> steps_;
-  std::array<index_t, Draft::max_steps> drafted_{};
+  Vector<index_t> tokens_;  // [sequences · chain]
   Rows<T, Draft::hidden> head_in_;
   Rows<S, Draft::draft_vocabulary> logits_;  // and, at a temperature, weights
-  Rows<S, Draft::vocabulary> spread_;        // those of every token of the chain, over the target's ids
+  Rows<S, Draft::vocabulary> spread_;        // [sequences · chain] those of drafted tokens, over the target's ids
 };
 
 }  // namespace k3spec

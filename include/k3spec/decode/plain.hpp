@@ -44,9 +44,10 @@ void prefill(const Cpu& cpu, Session& session, std::span<const index_t> prompt, 
 /// The target's token behind a text, from its logits [1, vocabulary], which are changed.
 /// \throws Error on logits without a finite largest one
 template <class S>
-index_t choose_token(const Cpu& cpu, const DecodeOptions& options, const Matrix<S>& logits, const TextSoFar& text) {
+index_t choose_token(const Cpu& cpu, const DecodeOptions& options, const Sampling& sampling, const Matrix<S>& logits,
+                     const TextSoFar& text) {
   options.logit_processor(text, std::span<S>(logits.data(), static_cast<std::size_t>(logits.size())));
-  const auto token = options.sampling().choose(cpu, logits, Decision::token, text.size());
+  const auto token = sampling.choose(cpu, logits, Decision::token, text.size());
   if (!token) throw_no_largest_logit(text.size());
   return *token;
 }
@@ -71,11 +72,11 @@ class PlainDecoder {
     text_.begin(prompt);
     if (text_.ended()) return text_.take();
     prefill(cpu, session_, prompt, options_.prefill_chunk, [](index_t, index_t) {});
-    text_.push(choose_token(cpu, options_, session_.logits(), text_.text()));
+    text_.push(choose_token(cpu, options_, options_.sampling(), session_.logits(), text_.text()));
     while (!text_.ended()) {
       session_.forward(cpu, text_.last(), 1);
       ++text_.result().target_forwards;
-      text_.push(choose_token(cpu, options_, session_.logits(), text_.text()));
+      text_.push(choose_token(cpu, options_, options_.sampling(), session_.logits(), text_.text()));
     }
     return text_.take();
   }

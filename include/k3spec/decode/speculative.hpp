@@ -3,7 +3,17 @@
 /// Lossless speculative decoding: a draft proposes tokens, one target forward checks them, those that stay are kept and
 /// the target's own next token is added (decode/verify.hpp). The target's state, its recurrent layers included, is then
 /// exactly that of the kept tokens.
+///
+/// Several texts are decoded together: a round is one pass of the draft and one of the target over all of them, so that
+/// weights are read once for all. Each has its own length, draws and end, may come and go between rounds, and gets the
+/// bits that it gets alone.
 /// defines: SpeculativeDecoder
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/plain.hpp>
@@ -11,7 +21,7 @@
 namespace k3spec {
 
 /// Target and draft may be of different configs as long as the widths agree.
-/// \tparam Session  Eagle3Session<Draft, T> or BlockSession<Draft, T>
+/// \tparam Session  Eagle3Session<Draft, T>, BlockSession<Draft, T>, or NoDraft<TargetConfig, T>
 template <class TargetConfig, DraftSession Session>
 class SpeculativeDecoder {
   static_assert(Session::target_hidden == TargetConfig::hidden_size,
@@ -26,126 +36,318 @@ class SpeculativeDecoder {
   /// \param layers       the target layers whose states the draft reads, as the conventions count them, in fc's order
   /// \param conventions  what the draft was trained with: LoadedDraft has them
   /// \param draft        what the session is made of, see there
-  /// \param capacity     the most positions of prompt and generated tokens together
+  /// \param capacity     the most positions of prompt and generated tokens together, of each text
+  /// \param texts        the most that are decoded at a time
   /// \throws Error on options out of range, another number of layers, or what the session refuses
   SpeculativeDecoder(const Target& target, std::span<const index_t> layers,
                      const typename Session::Conventions& conventions, typename Session::Source draft, index_t capacity,
-                     const DecodeOptions& options)
+                     const DecodeOptions& options, index_t texts = 1)
       : options_(options.checked(capacity, TargetConfig::vocab_size, Session::max_chain)),
         chain_(options.chain.value_or(Session::default_chain(conventions))),
         capacity_(capacity),
-        text_(options),
+        texts_(checked_texts(texts), Text(options)),
         target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), capacity + chain_, rows(),
-                chain_ + 1, chain_ + 1),
-        draft_(target, std::move(draft), {capacity, rows(), chain_, options.temperature != 0, options.min_confidence}),
-        block_(static_cast<std::size_t>(chain_ + 1)) {}
+                texts * (chain_ + 1), chain_ + 1, texts),
+        draft_(target, std::move(draft),
+               {capacity, rows(), chain_, options.temperature != 0, options.min_confidence, texts}),
+        ids_(at(rows())),
+        next_(ids_.size()),
+        counts_(texts_.size()),
+        choices_(texts_.size()),
+        samplings_(texts_.size()) {
+    order_.reserve(texts_.size());
+  }
 
   /// Tokens drafted per verification.
   index_t chain() const { return chain_; }
 
-  /// What generate draws from now on; see DecodeOptions.
+  /// What texts added from now on draw, unless they are told otherwise; see DecodeOptions.
   void reseed(std::uint64_t seed) { options_.seed = seed; }
+
+  // ---- One text, or a number of them
 
   /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution. So it is with
   /// a draft of NaNs, too, which proposes nothing that stays.
-  /// \throws Error on an empty prompt or one that leaves no room, and on logits of the target without a finite largest
-  ///         one for a token of the text, as plain decoding does
+  /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, and on logits of the
+  /// target
+  ///         without a finite largest one for a token of the text, as plain decoding does
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
+    const index_t text = add(prompt);
+    while (!is_finished(text)) step(cpu);
+    return take(text);
+  }
+
+  /// The same of any number of prompts, as many of them at a time as there is room for.
+  /// \param seeds  of each prompt; none: the options'
+  std::vector<DecodeResult> generate_all(const Cpu& cpu, std::span<const std::vector<index_t>> prompts,
+                                         std::span<const std::uint64_t> seeds = {}) {
+    if (!seeds.empty() && seeds.size() != prompts.size()) {
+      throw Error("seeds", std::to_string(seeds.size()), std::to_string(prompts.size()) + ", as many as prompts");
+    }
+    std::vector<DecodeResult> results(prompts.size());
+    std::vector<std::optional<std::size_t>> prompt_of(texts_.size());
+    for (std::size_t next = 0, done = 0; done < prompts.size();) {
+      for (; next < prompts.size() && has_room(); ++next) {
+        const auto seed = seeds.empty() ? std::optional<std::uint64_t>() : seeds[next];
+        prompt_of[at(add(prompts[next], seed))] = next;
+      }
+      step(cpu);
+      for (std::size_t text = 0; text < prompt_of.size(); ++text) {
+        if (!prompt_of[text] || !is_finished(static_cast<index_t>(text))) continue;
+        results[*prompt_of[text]] = take(static_cast<index_t>(text));
+        prompt_of[text].reset(), ++done;
+      }
+    }
+    return results;
+  }
+
+  // ---- Texts that come and go
+
+  bool has_room() const {
+    return std::any_of(texts_.begin(), texts_.end(), [](const Text& t) { return !t.is_there; });
+  }
+  /// \returns what the text is called until it is taken
+  /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, or too many texts
+  index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed = {}) {
     require_prompt(prompt, capacity_, options_);
-    text_.begin(prompt, chain_);
-    if (text_.ended()) return text_.take();
-    text_.push(read_prompt(cpu, prompt));
-    while (!text_.ended()) extend(cpu);
-    return text_.take();
+    detail::require_token_ids(Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())),
+                              TargetConfig::vocab_size);
+    const auto free = std::find_if(texts_.begin(), texts_.end(), [](const Text& t) { return !t.is_there; });
+    if (free == texts_.end()) {
+      throw Error("texts decoded at a time", std::to_string(texts_.size() + 1),
+                  "at most " + std::to_string(texts_.size()));
+    }
+    const auto text = static_cast<index_t>(free - texts_.begin());
+    target_.reset(text), draft_.reset(text);
+    free->is_there = true, free->arrival = arrivals_++, free->read = 0, free->failure = nullptr;
+    free->text.begin(prompt, chain_);
+    free->sampling = options_.sampling(), samplings_[at(text)] = options_.draft_sampling();
+    free->sampling.seed = samplings_[at(text)].seed = seed.value_or(options_.seed);
+    return text;
+  }
+
+  /// Reads up to prefill_chunk tokens of prompts that are not read yet, those first that came first. Then one round of
+  /// every text that has begun and not ended.
+  void step(const Cpu& cpu) {
+    read_prompts(cpu);
+    extend_texts(cpu);
+  }
+
+  /// \throws Error where there is no such text
+  bool is_finished(index_t text) const { return checked(text).is_finished(); }
+
+  /// A text's result, the part that there is where it has not come to its end. Its place is free then.
+  /// \throws Error where there is no such text, or what ended it: the other texts go on
+  DecodeResult take(index_t text) {
+    (void)checked(text);
+    Text& t = texts_[at(text)];
+    t.is_there = false;
+    if (t.failure) std::rethrow_exception(std::exchange(t.failure, nullptr));
+    return t.text.take();
   }
 
  private:
   using S = accumulate_t<T>;
+  static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
 
-  index_t rows() const { return std::max(std::min(options_.prefill_chunk, capacity_), chain_ + 1); }
+  struct Text {
+    bool is_there = false;
+    std::uint64_t arrival = 0;
+    Continuation text;
+    index_t read = 0;  ///< tokens of the prompt that have gone through the target
+    Sampling sampling = {};
+    std::exception_ptr failure = nullptr;
 
-  /// \returns the first generated token
-  index_t read_prompt(const Cpu& cpu, std::span<const index_t> prompt) {
-    draft_.reset();
-    const auto n = static_cast<index_t>(prompt.size());
-    std::vector<index_t> next;
-    prefill(cpu, target_, prompt, options_.prefill_chunk, [&](index_t begin, index_t count) {
-      const index_t end = begin + count;
-      next.assign(prompt.begin() + begin + 1, prompt.begin() + std::min(end + 1, n));
-      if (end == n) next.push_back(choose_token(cpu, options_, target_.logits(), text_.text()));
-      draft_.append(cpu, target_.tapped(count), next);
-    });
-    return next.back();
+    explicit Text(const DecodeOptions& options) : text(options) {}
+    bool is_finished() const { return text.ended() || failure != nullptr; }
+  };
+
+  static std::size_t checked_texts(index_t texts) {
+    constexpr index_t most = 65536;
+    if (texts < 1 || texts > most) throw Error("texts", std::to_string(texts), "1 to " + std::to_string(most));
+    return static_cast<std::size_t>(texts);
+  }
+  const Text& checked(index_t text) const {
+    if (text >= 0 && at(text) < texts_.size() && texts_[at(text)].is_there) return texts_[at(text)];
+    throw Error("text", std::to_string(text), "one that was added and not taken");
+  }
+
+  index_t texts() const { return static_cast<index_t>(texts_.size()); }
+  index_t rows() const {
+    return std::max(std::min(options_.prefill_chunk, capacity_ * texts()), texts() * (chain_ + 1));
+  }
+
+  /// The first n of a vector.
+  static std::span<index_t> first(std::vector<index_t>& v, index_t n) { return std::span(v).first(at(n)); }
+
+  /// Does something with a text; what it throws ends that text alone.
+  template <class F>
+  static void guarded(Text& t, F&& f) {
+    try {
+      f();
+    } catch (...) {
+      t.failure = std::current_exception();
+    }
+  }
+
+  void read_prompts(const Cpu& cpu) {
+    if (!share_chunk()) return;
+    index_t n = 0;
+    for (index_t b = 0; b < texts(); ++b) {
+      const index_t count = counts_[at(b)];
+      choices_[at(b)] = count > 0 && count == unread(b) ? 1 : 0;
+      if (count == 0) continue;
+      const auto prompt = texts_[at(b)].text.text().tokens.begin() + texts_[at(b)].read;
+      std::copy_n(prompt, count, ids_.begin() + n);
+      std::copy_n(prompt + 1, count - choices_[at(b)], next_.begin() + n);
+      n += count, texts_[at(b)].read += count;
+    }
+    target_.forward(cpu, first(ids_, n), counts_, choices_);
+    n = 0;
+    for (index_t b = 0; b < texts(); ++b) {
+      n += counts_[at(b)];
+      if (choices_[at(b)] == 0) continue;
+      next_[at(n - 1)] = 0;
+      guarded(texts_[at(b)], [&] { next_[at(n - 1)] = begin(cpu, b); });
+    }
+    draft_.append(cpu, target_.tapped(n), first(next_, n), counts_);
+  }
+
+  /// \returns a text's first token
+  index_t begin(const Cpu& cpu, index_t b) {
+    Text& t = texts_[at(b)];
+    const index_t token = choose_token(cpu, options_, t.sampling, target_.logits_of(b), t.text.text());
+    t.text.push(token);
+    return token;
+  }
+
+  /// Tokens of a prompt that are still to be read; of a text that is over or not there, none.
+  index_t unread(index_t b) {
+    Text& t = texts_[at(b)];
+    return t.is_there && !t.is_finished() ? std::max<index_t>(t.text.text().prompt - t.read, 0) : 0;
+  }
+
+  /// Sets counts_ to how much of each prompt is read next. \returns whether any is
+  bool share_chunk() {
+    std::fill(counts_.begin(), counts_.end(), 0);
+    order_.clear();
+    for (index_t b = 0; b < texts(); ++b) {
+      if (unread(b) > 0) order_.push_back(b);
+    }
+    std::sort(order_.begin(), order_.end(),
+              [&](index_t a, index_t b) { return texts_[at(a)].arrival < texts_[at(b)].arrival; });
+    index_t left = options_.prefill_chunk;
+    for (const index_t b : order_) {
+      counts_[at(b)] = std::min(left, unread(b));
+      left -= counts_[at(b)];
+    }
+    return !order_.empty();
   }
 
   /// One round: draft, verify, keep, roll back.
-  void extend(const Cpu& cpu) {
-    // The target adds one token of its own.
-    const Proposal<S> drafted = draft_.draft(cpu, std::min(chain_, text_.left() - 1), options_.draft_sampling());
-    const auto top = run_target(cpu, drafted.tokens);
-    const index_t position = text_.text().size(), sound = target_.sound();
-    ++text_.result().target_forwards;
-    text_.result().drafted += drafted.size();
-    // A row that is not sound is an error only if the text comes to it.
-    if (sound <= drafted.size()) fill_row(sound);
-    const Proposal<S> proposal = drafted.first(std::min(drafted.size(), sound));
-    const Verdict verdict = verify(cpu, proposal, top, position);
-    target_.accept(verdict.accepted + 1);
-    // What follows the first of the block: the kept tokens and the target's own.
-    const auto fresh = std::span(block_).first(static_cast<std::size_t>(verdict.accepted + 1));
-    std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
-    fresh.back() = verdict.next;
-    for (index_t i = 0; i <= verdict.accepted && !text_.ended(); ++i) {
-      if (i == sound) throw_no_largest_logit(position + i);
-      text_.push(fresh[static_cast<std::size_t>(i)]);
-      if (i < verdict.accepted) ++text_.result().accepted;
+  void extend_texts(const Cpu& cpu) {
+    order_.clear();
+    for (index_t b = 0; b < texts(); ++b) {
+      const Text& t = texts_[at(b)];
+      const bool runs = t.is_there && !t.is_finished() && unread(b) == 0;
+      if (runs) order_.push_back(b);
+      // The target adds one token of its own.
+      counts_[at(b)] = runs ? std::min(chain_, t.text.left() - 1) : 0;
     }
-    if (!text_.ended()) draft_.append(cpu, target_.tapped(verdict.accepted + 1), fresh);
+    if (order_.empty()) return;
+    draft_.draft(cpu, counts_, samplings_);
+    run_target(cpu);
+    index_t n = 0;
+    for (const index_t b : order_) {
+      Text& t = texts_[at(b)];
+      counts_[at(b)] = 0;
+      guarded(t, [&] { counts_[at(b)] = extend(cpu, b, first(next_, rows()).subspan(at(n))); });
+      if (t.is_finished()) counts_[at(b)] = 0;
+      n += counts_[at(b)];
+    }
+    if (n > 0) draft_.append(cpu, target_.gather_tapped(counts_), first(next_, n), counts_);
   }
 
-  /// Runs the target on the newest token and the drafted ones, and processes its logits.
-  /// \returns the likeliest token behind each
-  std::span<const index_t> run_target(const Cpu& cpu, std::span<const index_t> drafted) {
-    block_[0] = text_.last().front();
-    std::copy(drafted.begin(), drafted.end(), block_.begin() + 1);
-    const auto n = static_cast<index_t>(drafted.size());
-    target_.forward(cpu, std::span(block_).first(drafted.size() + 1), n + 1);
-    if (options_.logit_processor) {
-      for (index_t i = 0; i <= n; ++i) {
-        const auto row = target_.logits().rows(i, 1);
-        options_.logit_processor(text_.text(drafted.first(static_cast<std::size_t>(i))),
-                                 std::span<S>(row.data(), static_cast<std::size_t>(row.size())));
-      }
+  /// Runs the target on the newest token of each text that goes on and the proposed ones, and processes its logits.
+  void run_target(const Cpu& cpu) {
+    index_t n = 0;
+    std::fill(counts_.begin(), counts_.end(), 0);
+    for (const index_t b : order_) {
+      const Proposal<S> proposal = draft_.proposal(b);
+      ids_[at(n)] = texts_[at(b)].text.last().front();
+      std::copy(proposal.tokens.begin(), proposal.tokens.end(), ids_.begin() + n + 1);
+      counts_[at(b)] = proposal.size() + 1;
+      n += counts_[at(b)];
     }
-    return target_.top(cpu);
+    target_.forward(cpu, first(ids_, n), counts_, counts_);
+    if (options_.logit_processor) {
+      for (const index_t b : order_) guarded(texts_[at(b)], [&] { process_logits(b); });
+    }
+    target_.top(cpu);
+  }
+
+  void process_logits(index_t b) {
+    const auto drafted = draft_.proposal(b).tokens;
+    for (std::size_t i = 0; i <= drafted.size(); ++i) {
+      const auto row = target_.logits_of(b).rows(static_cast<index_t>(i), 1);
+      options_.logit_processor(texts_[at(b)].text.text(drafted.first(i)), std::span<S>(row.data(), at(row.size())));
+    }
+  }
+
+  /// Keeps what stays of a text's proposal.
+  /// \param fresh  gets what follows the first of the tokens that the target ran: those kept and the target's own
+  /// \returns how many these are
+  /// \throws Error when the text comes to logits without a finite largest one
+  index_t extend(const Cpu& cpu, index_t b, std::span<index_t> fresh) {
+    Text& t = texts_[at(b)];
+    if (t.is_finished()) return 0;
+    const Proposal<S> drafted = draft_.proposal(b);
+    const index_t position = t.text.text().size(), sound = target_.sound(b);
+    ++t.text.result().target_forwards;
+    t.text.result().drafted += drafted.size();
+    // A row that is not sound is an error only if the text comes to it.
+    if (sound <= drafted.size()) fill_row(b, sound);
+    const Proposal<S> proposal = drafted.first(std::min(drafted.size(), sound));
+    const Verdict verdict = verify(cpu, b, proposal, position);
+    target_.accept(b, verdict.accepted + 1);
+    std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
+    fresh[at(verdict.accepted)] = verdict.next;
+    for (index_t i = 0; i <= verdict.accepted && !t.text.ended(); ++i) {
+      if (i == sound) throw_no_largest_logit(position + i);
+      t.text.push(fresh[at(i)]);
+      if (i < verdict.accepted) ++t.text.result().accepted;
+    }
+    return verdict.accepted + 1;
   }
 
   /// Makes a row of logits one that can be chosen from, though nothing is made of the choice.
-  void fill_row(index_t i) {
-    const auto row = target_.logits().rows(i, 1);
+  void fill_row(index_t b, index_t i) {
+    const auto row = target_.logits_of(b).rows(i, 1);
     std::fill_n(row.data(), row.size(), S(0));
   }
 
   /// Which of the proposed tokens stay. \param position  of the first
-  Verdict verify(const Cpu& cpu, const Proposal<S>& proposal, std::span<const index_t> top, index_t position) {
-    if (options_.sampling().is_greedy()) return verify_greedy(proposal.tokens, top);
-    return verify_sampled(
-        options_.verification, proposal, [&](index_t i) { return weigh(cpu, i); }, options_.sampling(), position);
-  }
-
-  /// The target's distribution after token i of the last forward.
-  Distribution<S> weigh(const Cpu& cpu, index_t i) {
-    const auto row = target_.logits().rows(i, 1);
-    options_.sampling().weigh(cpu, row);
-    return Distribution<S>({row.data(), static_cast<std::size_t>(row.extent(1))});
+  Verdict verify(const Cpu& cpu, index_t b, const Proposal<S>& proposal, index_t position) {
+    const Sampling& sampling = texts_[at(b)].sampling;
+    if (sampling.is_greedy()) return verify_greedy(proposal.tokens, target_.top_of(b));
+    const auto weigh = [&](index_t i) {
+      const auto row = target_.logits_of(b).rows(i, 1);
+      sampling.weigh(cpu, row);
+      return Distribution<S>({row.data(), at(row.extent(1))});
+    };
+    return verify_sampled(options_.verification, proposal, weigh, sampling, position);
   }
 
   DecodeOptions options_;
   index_t chain_, capacity_;
-  Continuation text_;
+  std::vector<Text> texts_;
+  std::uint64_t arrivals_ = 0;
   TargetSession<TargetConfig, T> target_;
   Session draft_;
-  std::vector<index_t> block_;
+  // Of one forward: what goes into it, the tokens one position later, and per text how many, and how many to choose.
+  std::vector<index_t> ids_, next_, counts_, choices_;
+  std::vector<Sampling> samplings_;  // by which each text is drafted
+  std::vector<index_t> order_;       // texts that take part, in turn
 };
 
 }  // namespace k3spec

@@ -1,12 +1,14 @@
 #pragma once
 /// \file
-/// One sequence on its way through the target: forwards with their hidden states and logits, and taking tokens back
-/// after a rejection. All memory is planned when it is made.
+/// Sequences on their way through the target: forwards over new tokens of all of them with their hidden states and
+/// logits, and taking tokens back after a rejection, of each sequence another number. All memory is planned when it is
+/// made.
 /// defines: TargetSession
 
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/ops/argmax.hpp>
@@ -22,66 +24,110 @@ class TargetSession {
   using S = accumulate_t<T>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 
-  /// \param taps      hidden states that each forward keeps
-  /// \param capacity  positions, the prompt's and the drafted ones included
-  /// \param rows      the most tokens of one forward
-  /// \param choices   the most of them that logits are wanted for
-  /// \param rollback  the most tokens of a forward that can be taken back
+  /// \param taps       hidden states that each forward keeps
+  /// \param capacity   positions of each sequence, the prompt's and the drafted ones included
+  /// \param rows       the most tokens of one forward, of all sequences together
+  /// \param choices    the most of them that logits are wanted for
+  /// \param rollback   the most tokens of a forward, of each sequence, that can be taken back
   TargetSession(const Target& target, std::vector<Tap> taps, index_t capacity, index_t rows, index_t choices,
-                index_t rollback)
+                index_t rollback, index_t sequences = 1)
       : target_(target),
         taps_(std::move(taps)),
-        state_(StateSize{1, capacity, rollback}),
-        scratch_(Target::scratch_bytes(1, rows)),
+        state_(StateSize{sequences, capacity, rollback}),
+        scratch_(sequences == 1 ? Target::scratch_bytes(1, rows) : Target::ragged_scratch_bytes(sequences, rows)),
         last_(checked_product(rows, hidden)),
         tapped_(checked_product(rows, width())),
+        chosen_(checked_product(choices, hidden)),
         logits_(checked_product(choices, vocab)),
-        top_(choices) {}
+        top_(choices),
+        places_(static_cast<std::size_t>(sequences)) {}
 
-  /// Starts a new sequence.
-  void reset() { state_.reset(0); }
+  /// Starts a sequence anew.
+  void reset(index_t sequence = 0) { state_.reset(sequence); }
 
-  /// Runs 1 to `rows` ids behind what was kept so far. logits() are then those after each of the last `choices` ids.
-  void forward(const Cpu& cpu, std::span<const index_t> ids, index_t choices) {
+  /// Runs 1 to `rows` ids, counts[b] of sequence b behind what was kept of it so far. logits() are then those after
+  /// each of the last choices[b] ids of every sequence.
+  void forward(const Cpu& cpu, std::span<const index_t> ids, std::span<const index_t> counts,
+               std::span<const index_t> choices) {
     const auto n = static_cast<index_t>(ids.size());
     const Matrix<T> last(last_.data(), n, hidden);
-    target_.forward(cpu, state_, Matrix<const index_t>(ids.data(), 1, n),
-                    {last, taps_, Matrix<T>(tapped_.data(), n, width())}, scratch_);
-    choices_ = choices;
-    if (choices > 0) target_.compute_logits(cpu, last.rows(n - choices, choices), logits());
+    target_.forward(cpu, state_, NewTokens(ids, counts), {last, taps_, Matrix<T>(tapped_.data(), n, width())},
+                    scratch_);
+    choices_ = 0;
+    index_t row = 0;
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      places_[b] = {row, choices_, choices[b]};
+      row += counts[b];
+      std::copy_n(last.row(row - choices[b]), choices[b] * hidden, chosen_.data() + choices_ * hidden);
+      choices_ += choices[b];
+    }
+    if (choices_ > 0) target_.compute_logits(cpu, Matrix<T>(chosen_.data(), choices_, hidden), logits());
+  }
+  /// The same of one sequence.
+  void forward(const Cpu& cpu, std::span<const index_t> ids, index_t choices) {
+    const auto n = static_cast<index_t>(ids.size());
+    forward(cpu, ids, std::span(&n, 1), std::span(&choices, 1));
   }
 
-  /// Keeps the first n tokens of the last forward.
-  void accept(index_t n) { state_.accept(0, n); }
+  /// Keeps the first n tokens of the last forward that had any of a sequence.
+  void accept(index_t n) { accept(0, n); }
+  void accept(index_t sequence, index_t n) { state_.accept(sequence, n); }
 
   /// [choices, vocabulary] of the last forward, for the caller to change.
   Matrix<S> logits() { return Matrix<S>(logits_.data(), choices_, vocab); }
+  /// Those of one sequence.
+  Matrix<S> logits_of(index_t sequence) { return logits().rows(place(sequence).choice, place(sequence).choices); }
   /// The token of the largest logit in each of their rows.
   std::span<const index_t> top(const Cpu& cpu) {
     argmax(cpu, logits(), Vector<index_t>(top_.data(), choices_));
     return {top_.data(), static_cast<std::size_t>(choices_)};
   }
-  /// How many of these rows, from the first, have a finite largest logit and no NaN, as top found them.
-  index_t sound() const {
+  /// Those of one sequence, as top(cpu) found them.
+  std::span<const index_t> top_of(index_t sequence) const {
+    return {top_.data() + place(sequence).choice, static_cast<std::size_t>(place(sequence).choices)};
+  }
+  /// How many of a sequence's rows, from the first, have a finite largest logit and no NaN, as top found them.
+  index_t sound(index_t sequence = 0) const {
+    const index_t begin = place(sequence).choice;
     index_t r = 0;
-    while (r < choices_ && std::isfinite(logits_.data()[r * vocab + top_.data()[r]])) ++r;
+    while (r < place(sequence).choices && is_sound(begin + r)) ++r;
     return r;
   }
-  /// Tapped states of the last forward's first n tokens, [n, taps · hidden].
+  /// Tapped states of the first n tokens that the last forward ran of the first sequence, [n, taps · hidden].
   Matrix<const T> tapped(index_t n) const { return Matrix<const T>(tapped_.data(), n, width()); }
+  /// Those of the first counts[b] tokens of every sequence, moved together; once after a forward.
+  /// \returns [rows, taps · hidden]
+  Matrix<const T> gather_tapped(std::span<const index_t> counts) {
+    index_t row = 0;
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      const T* from = tapped_.data() + places_[b].row * width();
+      T* to = tapped_.data() + row * width();
+      if (from != to) std::copy(from, from + counts[b] * width(), to);
+      row += counts[b];
+    }
+    return tapped(row);
+  }
   /// Positions that are kept: the position of the next token that forward runs.
-  index_t length() const { return state_.length(0); }
+  index_t length(index_t sequence = 0) const { return state_.length(sequence); }
 
  private:
+  /// Where a sequence's rows of the last forward begin, and its choices, and how many these are.
+  struct Place {
+    index_t row = 0, choice = 0, choices = 0;
+  };
+
+  bool is_sound(index_t row) const { return std::isfinite(logits_.data()[row * vocab + top_.data()[row]]); }
+  const Place& place(index_t sequence) const { return places_[static_cast<std::size_t>(sequence)]; }
   index_t width() const { return static_cast<index_t>(taps_.size()) * hidden; }
 
   const Target& target_;
   std::vector<Tap> taps_;
   typename Target::State state_;
   Arena scratch_;
-  Buffer<T> last_, tapped_;
+  Buffer<T> last_, tapped_, chosen_;
   Buffer<S> logits_;
   Buffer<index_t> top_;
+  std::vector<Place> places_;
   index_t choices_ = 0;
 };
 

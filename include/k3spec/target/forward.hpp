@@ -128,7 +128,10 @@ class FrozenTarget {
 
   static std::size_t bytes_of(const NewTokens& tokens, index_t first, index_t sequences) {
     std::size_t sum = 0;
-    for (index_t b = first; b < first + sequences; ++b) sum += scratch_bytes(1, tokens.count(b));
+    for (index_t b = first; b < first + sequences; ++b) {
+      // One without tokens has its step all the same.
+      sum += tokens.count(b) == 0 ? detail::piece<SequenceStep>(1) : sequence_bytes(tokens.count(b));
+    }
     return sum;
   }
 

@@ -1,0 +1,34 @@
+#pragma once
+/// \file
+/// A session that proposes nothing: with it a SpeculativeDecoder is plain decoding, of several texts together.
+/// defines: NoDraft
+
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/decode/draft_session.hpp>
+
+namespace k3spec {
+
+/// \tparam TargetConfig  the target's
+template <class TargetConfig, Element T>
+class NoDraft {
+ public:
+  using value_type = T;
+  using S = accumulate_t<T>;
+  using Conventions = Eagle3Conventions;
+  struct Source {};
+  static constexpr index_t states = 0, target_hidden = TargetConfig::hidden_size;
+  static constexpr index_t vocabulary = TargetConfig::vocab_size, max_chain = 256;
+  static index_t default_chain(const Conventions&) { return 0; }
+
+  static std::vector<Tap> taps(std::span<const index_t>, index_t, const Conventions&) { return {}; }
+
+  template <class Target>
+  NoDraft(const Target&, const Source&, const SessionSize&) {}
+
+  void reset(index_t) {}
+  void append(const Cpu&, const Matrix<const T>&, std::span<const index_t>, std::span<const index_t>) {}
+  void draft(const Cpu&, std::span<const index_t>, std::span<const Sampling>) {}
+  Proposal<S> proposal(index_t) const { return {}; }
+};
+
+}  // namespace k3spec
