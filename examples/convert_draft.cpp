@@ -144,8 +144,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"engine", "k3spec"}))
       ->capture_default_str();
   examples::add_named(app, "--layer-ids", o.layer_ids,
-                      "engine: how the file counts the target's layers; layers_executed is "
-                      "vLLM's way, after_layer_0 SGLang's");
+                      "engine: how the file counts the target's layers; layers_executed is how vLLM, SGLang and "
+                      "tokenspeed read a Kimi K3 draft's");
   app.add_flag("!--no-embed-tokens", o.embed_tokens, "engine: leave the embedding to the target");
   app.add_option("--target", o.target, "Target whose embedding is the draft's, for a file that has none");
   auto* stream = examples::add_named(app, "--assume-aux-stream", o.assumed_stream,

@@ -18,6 +18,7 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/printable.hpp>
 
 namespace k3spec::examples {
 
@@ -30,7 +31,7 @@ int run_program(const char* name, F&& body) {
     body();
     return 0;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{}: {}\n", name, e.what());
+    fmt::print(stderr, "{}: {}\n", name, printable(e.what(), 30000, true));
     return 1;
   }
 }

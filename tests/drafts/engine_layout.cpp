@@ -4,7 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
@@ -46,6 +49,15 @@ struct Yarned : Odd {
 using Scaled = Yarned<SoftmaxMscale::yarn_mscale_squared, 78>;
 using Unscaled = Yarned<SoftmaxMscale::none, 78>;
 using TooShort = Yarned<SoftmaxMscale::none, 77>;
+
+struct Betas : Unscaled {
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{3, 32, 1, 77, 0.5, 0.25};
+};
+/// Another base of the frequencies than engines take of themselves.
+template <class Base>
+struct Turned : Base {
+  static constexpr double rope_theta = 1234.5;
+};
 
 constexpr Eagle3Conventions mixed{.aux_stream = AuxStream::residual_mixture, .ttt_steps = 4};
 
@@ -215,6 +227,121 @@ TEST_CASE("YaRN is written so that engines do what the draft does") {
   CHECK(plain["mscale"] == 0);
   CHECK(plain["beta_fast"] == 31);
   CHECK(Exported<TooShort>().config()["rope_scaling"].is_null());
+}
+
+namespace {
+
+/// What an engine makes of a file.
+struct Reading {
+  double scale = 0;     ///< of the softmax
+  double rotation = 1;  ///< what cosine and sine are multiplied by
+  std::vector<double> frequencies;
+  Ids layers;  ///< whose outputs it gathers, counted from 0
+};
+
+double engine_mscale(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; }
+
+/// \param rope  the dictionary of a YaRN; null for none. Positions do not matter, nor the type it names.
+Reading reading_of(const io::json& c, const io::json& rope, double theta) {
+  Reading out;
+  const double nope = c.at("qk_nope_head_dim"), dim = c.at("qk_rope_head_dim");
+  out.scale = 1 / std::sqrt(nope + dim);
+  for (double i = 0; i < dim; i += 2) out.frequencies.push_back(std::pow(theta, -i / dim));
+  // The output of layer i is there when i + 1 layers have been executed.
+  for (const index_t executed : c.at("eagle_config").at("eagle_aux_hidden_state_layer_ids")) {
+    out.layers.push_back(executed - 1);
+  }
+  if (rope.is_null()) return out;
+  const double factor = rope.at("factor"), length = rope.at("original_max_position_embeddings"),
+               all_dim = rope.value("mscale_all_dim", 0.0);
+  out.scale *= std::pow(engine_mscale(factor, all_dim), 2);
+  out.rotation = engine_mscale(factor, rope.value("mscale", 1.0)) / engine_mscale(factor, all_dim);
+  const auto index_of = [&](double turns) {
+    return dim * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  const double low = std::max(std::floor(index_of(rope.value("beta_fast", 32.0))), 0.0);
+  double high = std::min(std::ceil(index_of(rope.value("beta_slow", 1.0))), dim - 1);
+  if (low == high) high += 0.001;
+  for (std::size_t i = 0; i < out.frequencies.size(); ++i) {
+    const double slow = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    out.frequencies[i] *= slow / factor + 1 - slow;
+  }
+  return out;
+}
+
+/// vLLM, model_executor/models/deepseek_eagle3.py at 03590193: any dictionary becomes one of the type deepseek_yarn,
+/// the base is the dictionary's or 10,000.
+Reading vllm(const io::json& c) {
+  const io::json rope = c.at("rope_scaling");
+  return reading_of(c, rope, rope.is_null() ? 10000 : rope.value("rope_theta", 10000.0));
+}
+/// SGLang, srt/models/kimi_k25_eagle3.py at 054a1cef, and tokenspeed with configs of transformers 4: any dictionary
+/// likewise, the base stands at the top.
+Reading sglang(const io::json& c) { return reading_of(c, c.at("rope_scaling"), c.at("rope_theta")); }
+/// The same with configs of transformers 5, which move both to rope_parameters: there the type "default" counts.
+Reading sglang_5(const io::json& c) {
+  const io::json rope = c.at("rope_scaling");
+  const bool plain = rope.is_null() || rope.at("rope_type") == "default";
+  return reading_of(c, plain ? io::json() : rope, rope.is_null() ? c.at("rope_theta") : rope.at("rope_theta"));
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("what each engine computes from the file is what the draft does", Config, Odd, Turned<Odd>, Scaled,
+                   Turned<Scaled>, Unscaled, Turned<Unscaled>, TooShort, Turned<TooShort>) {
+  const io::json c = Exported<Config>().config();
+  const auto width = static_cast<double>(Config::qk_nope_head_dim + Config::qk_rope_head_dim);
+  const bool scaled = Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared;
+  const double scale = (scaled ? yarn_mscale<Config>() * yarn_mscale<Config>() : 1) / std::sqrt(width);
+  for (const auto& engine : {vllm, sglang, sglang_5}) {
+    const Reading found = engine(c);
+    CHECK(found.scale == doctest::Approx(scale).epsilon(1e-12));
+    CHECK(found.rotation == 1);
+    CHECK(found.layers == layers_of<Config>());
+    const auto& wanted = rope_frequencies<Config>();
+    REQUIRE(found.frequencies.size() == wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      CHECK(found.frequencies[i] == doctest::Approx(double{wanted[i]}).epsilon(1e-6));  // those are float32
+    }
+  }
+  CHECK(c["rope_theta"] == Config::rope_theta);
+}
+
+TEST_CASE("a file without betas means 32 and 1; the factor and the length must be there") {
+  const Exported<Betas> out;
+  io::json root = out.config();
+  for (const char* name : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) root["rope_scaling"].erase(name);
+  out.rewrite(root);
+  CHECK_NOTHROW(out.load());
+  for (const char* name : {"factor", "original_max_position_embeddings"}) {
+    io::json without = root;
+    without["rope_scaling"].erase(name);
+    out.rewrite(without);
+    out.refuse((std::string("rope_scaling.") + name + ": found nothing, wanted").c_str());
+  }
+  const Exported<Unscaled> other;
+  root = other.config();
+  root["rope_scaling"].erase("beta_fast");
+  other.rewrite(root);
+  other.refuse("rope_scaling.beta_fast: found nothing, which stands for 32.0, wanted 31.0");
+  // Where positions end before YaRN would begin for the draft, it holds for engines all the same.
+  const Exported<TooShort> too_short;
+  root = too_short.config();
+  root["rope_scaling"] = other.config()["rope_scaling"];
+  too_short.rewrite(root);
+  too_short.refuse("rope_scaling.rope_type: found \"yarn\", wanted \"default\"");
+  root["rope_scaling"]["rope_type"] = root["rope_scaling"]["type"] = "default";
+  too_short.rewrite(root);
+  too_short.refuse("rope_scaling.factor: found 3.0, wanted 1");
+}
+
+TEST_CASE("layers that do not ascend are not written: engines would gather their states in another order") {
+  const Exported<Odd> out;
+  const test::TemporaryDirectory again;
+  CHECK_THROWS_WITH_AS(save_engine_draft(again.path(), out.parameters, out.vocabulary, {3, 1, 5}, mixed),
+                       doctest::Contains("eagle_aux_hidden_state_layer_ids: found [3,1,5], wanted ascending layers"),
+                       Error);
+  CHECK(test::entries(again.path()) == 0);
 }
 
 TEST_CASE("an embedding that the file does not have is the target's, given by the caller") {

@@ -40,27 +40,41 @@ class RMSNorm(nn.Module):
         return self.weight * x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.eps)
 
 
+def mscale(factor, weight):
+    return 0.1 * weight * math.log(factor) + 1 if factor > 1 else 1.0
+
+
 def inverse_frequencies(c):
-    """As the layout's config says, in float32."""
-    dim, theta, scaling = c["qk_rope_head_dim"], c["rope_theta"], c.get("rope_scaling")
+    """As vLLM reads the layout's config, in float32: the base stands in the dictionary of the rotary positions or is
+    10,000, and any such dictionary is a YaRN's, at every position."""
+    dim, scaling = c["qk_rope_head_dim"], c.get("rope_scaling") or {}
+    theta = scaling.get("rope_theta", 10000)
     plain = 1.0 / theta ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim)
-    if not scaling or c["max_position_embeddings"] <= scaling["original_max_position_embeddings"]:
+    if not scaling:
         return plain
 
     def turns_to_index(turns):
         return dim * math.log(scaling["original_max_position_embeddings"] / (2 * math.pi * turns)) / (2 * math.log(theta))
 
-    first = max(math.floor(turns_to_index(scaling["beta_fast"])), 0)
-    last = min(math.ceil(turns_to_index(scaling["beta_slow"])), dim - 1)
+    first = max(math.floor(turns_to_index(scaling.get("beta_fast", 32))), 0)
+    last = min(math.ceil(turns_to_index(scaling.get("beta_slow", 1))), dim - 1)
     width = last - first if last > first else 0.001
     stretched = ((torch.arange(dim // 2, dtype=torch.float32) - first) / width).clamp(0, 1)
     return plain / scaling["factor"] * stretched + plain * (1 - stretched)
 
 
-def rotate(x, phase, frequencies):
+def rotation_factor(c):
+    """What cosine and sine are multiplied by."""
+    scaling = c.get("rope_scaling")
+    if not scaling:
+        return 1.0
+    return mscale(scaling["factor"], scaling.get("mscale", 1)) / mscale(scaling["factor"], scaling.get("mscale_all_dim", 0))
+
+
+def rotate(x, phase, frequencies, factor):
     """Pairs of neighbours as complex numbers. x [..., T, heads, rope], phase [T]."""
     angles = (phase.float()[:, None] * frequencies).double()[:, None, :]
-    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.full_like(angles, factor), angles)
     return torch.view_as_real(turned).flatten(-2)
 
 
@@ -84,7 +98,7 @@ class Attention(nn.Module):
         self.scale = (self.nope + self.rope) ** -0.5
         scaling = c.get("rope_scaling") or {}
         if scaling.get("mscale_all_dim"):  # as engines do, whatever the file says of conventions
-            self.scale *= (0.1 * scaling["mscale_all_dim"] * math.log(scaling["factor"]) + 1) ** 2
+            self.scale *= mscale(scaling["factor"], scaling["mscale_all_dim"]) ** 2
 
     def forward(self, x, step, earlier):
         """x [B, T, 2H]; `earlier`: (key, value) of the steps before, to which this one's are added."""
@@ -92,9 +106,9 @@ class Attention(nn.Module):
         q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x))) if hasattr(self, "q_a_proj") else self.q_proj(x)
         q = q.unflatten(-1, (self.heads, -1))
         kv = self.kv_a_proj_with_mqa(x)
-        phase, frequencies = torch.arange(rows) + step, inverse_frequencies(self.c)
-        k_rope = rotate(kv[..., None, -self.rope :], phase, frequencies)
-        q = torch.cat([q[..., : self.nope], rotate(q[..., self.nope :], phase, frequencies)], -1)
+        turn = torch.arange(rows) + step, inverse_frequencies(self.c), rotation_factor(self.c)
+        k_rope = rotate(kv[..., None, -self.rope :], *turn)
+        q = torch.cat([q[..., : self.nope], rotate(q[..., self.nope :], *turn)], -1)
         kv = self.kv_b_proj(self.kv_a_layernorm(kv[..., : -self.rope])).unflatten(-1, (self.heads, -1))
         k = torch.cat([kv[..., : self.nope], k_rope.expand(-1, -1, self.heads, -1)], -1)
         earlier.append((k, kv[..., self.nope :]))

@@ -38,6 +38,9 @@ TEST_CASE("a resumed run has every step once") {
         "{\"step\":4,\"run\":3}\n{\"step\":5,\"run\":3}\n{\"step\":6,\"run\":3}\n");
   log.steps(0, 1);
   CHECK(test::contents(log.file) == "{\"step\":1,\"run\":0}\n");
+  test::write(log.file, "{\"step\":1}\n{\"step\":18446744073709551615}\n");
+  JsonLog(log.file, 1);
+  CHECK(test::contents(log.file) == "{\"step\":1}\n");
 }
 
 TEST_CASE("a line cut off is dropped; one broken in the middle is an error, and the log is left alone") {

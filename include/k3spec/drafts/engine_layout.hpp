@@ -4,8 +4,8 @@
 /// `model.` prefix, the layer named midlayer, the embedding left out if it is the target's. No engine loads drafts with
 /// Kimi K3's backbone.
 ///
-/// A file that another engine's tools wrote does not name conventions: whose layer numbers it has, for one, its readers
-/// do not agree on. load_draft then asks its caller.
+/// A file that another engine's tools wrote does not name conventions, such as the stream that its draft reads.
+/// load_draft then asks its caller.
 /// defines: draft_config_name, engine_tensor_name, has_engine_layout, save_engine_draft, load_engine_draft
 
 #include <algorithm>

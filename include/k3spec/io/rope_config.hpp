@@ -62,8 +62,27 @@ inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling&
   }
 }
 
+/// A field of a YaRN. \param absent  what stands for one that the file lacks, but for the factor and the length, which
+///                         must be there; null: nothing does
+inline void compare_yarn_field(FieldComparison& fields, const std::string& scaling, std::string_view name,
+                               const json& wanted, const Yarn* absent) {
+  const std::string field = scaling + "." + std::string(name);
+  const json found = fields.find(field);
+  json instead = nullptr;
+  if (absent != nullptr && name != "factor" && name != "original_max_position_embeddings") {
+    visit_yarn_fields(*absent,
+                      [&](std::string_view other, auto value) { instead = other == name ? json(value) : instead; });
+  }
+  if (!found.is_null() || instead.is_null()) {
+    if (found != wanted) fields.note(field, field_text(found), field_text(wanted));
+  } else if (instead != wanted) {
+    fields.note(field, "nothing, which stands for " + field_text(instead), field_text(wanted));
+  }
+}
+
 /// \param mscale  whether mscale and mscale_all_dim matter
-inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, bool mscale) {
+inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Yarn>& wanted, bool mscale,
+                                 const Yarn* absent) {
   const RopeScaling found = find_rope_scaling(fields);
   const std::string type_field = found.field + ".rope_type";
   if (!scales_rope(found.value)) {
@@ -76,19 +95,22 @@ inline void compare_rope_scaling(FieldComparison& fields, const std::optional<Ya
     fields.note(type_field, field_text(type), "default or yarn");
   } else if ((type == "yarn") != wanted.has_value()) {
     fields.note(type_field, field_text(type), wanted ? "\"yarn\"" : "\"default\"");
+  } else if (!wanted) {
+    fields.if_there(found.field + ".factor", 1);  // engines go by the fields, whatever type is named
   }
   refuse_other_rope_fields(fields, found);
   if (!wanted || type != "yarn") return;
   visit_yarn_fields(*wanted, [&](std::string_view name, auto value) {
-    if (mscale || name.substr(0, 6) != "mscale") fields(found.field + "." + std::string(name), value);
+    if (mscale || name.substr(0, 6) != "mscale") compare_yarn_field(fields, found.field, name, value, absent);
   });
 }
 
 /// \param mscale  whether mscale and mscale_all_dim matter
+/// \param absent  what stands for fields of a YaRN that the file lacks; null: nothing does
 inline void compare_rope_with(FieldComparison& fields, const std::optional<Yarn>& yarn, double theta,
-                              bool mscale = true) {
+                              bool mscale = true, const Yarn* absent = nullptr) {
   compare_rope_theta(fields, theta);
-  compare_rope_scaling(fields, yarn, mscale);
+  compare_rope_scaling(fields, yarn, mscale, absent);
   fields.if_there("partial_rotary_factor", 1);
   fields.if_there("rope_interleave", true);
 }

@@ -3,6 +3,7 @@
 /// A log of one JSON object a line, readable while it grows.
 /// defines: JsonLog
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -52,7 +53,10 @@ class JsonLog {
       const io::json record = io::parse_json(line, subject);
       if (!record.is_object()) throw Error(subject, record.type_name(), "a JSON object");
       const auto step = record.find("step");
-      if (step != record.end() && step->is_number_integer() && step->get<index_t>() > done) continue;
+      if (step != record.end() && step->is_number_unsigned() &&
+          step->get<std::uint64_t>() > static_cast<std::uint64_t>(done)) {
+        continue;
+      }
       kept += line;
     }
     return kept;
