@@ -1,4 +1,4 @@
-// Who is chosen where scores are equal, and what a token weighs whose scores are all 0.
+// Who is chosen where scores are equal, what a token weighs whose scores are all 0, and sums that are rounded once.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -67,4 +67,16 @@ TEST_CASE_TEMPLATE("scores of 0: weights of 0, whatever chose them", S, float, d
   CHECK(choose<Six>(zeros, {S(0), S(0), S(3), S(0), S(-1), S(2)}).ids == Ids{2, 5});
   // One of them alone has all the weight.
   CHECK(choose<Six>({S(0), S(0), S(0), S(0.5), S(0), S(0)}, zeros).weights == std::vector<S>{S(0), S(1.5)});
+}
+
+TEST_CASE("experts' results are added up in float and rounded once") {
+  // 1 + 2^-8 lies between two numbers of bfloat16, and the even one is 1: rounded one by one, nothing would be added.
+  std::vector<float> results{1, 0x1p-8F, 0x1p-8F}, weights{1, 1, 1};
+  std::vector<index_t> begin{0, 1, 2, 3}, row{0, 0, 0}, place{0, 1, 2};
+  bfloat16 y{};
+  const ExpertRows sorted{Vector<index_t>(begin.data(), 4), Vector<index_t>(row.data(), 3),
+                          Matrix<index_t>(place.data(), 1, 3)};
+  combine_experts(Cpu{1}, sorted, Matrix<float>(results.data(), 3, 1), Matrix<float>(weights.data(), 1, 3),
+                  Matrix<bfloat16>(&y, 1, 1));
+  CHECK(static_cast<float>(y) == 1 + 0x1p-7F);
 }
