@@ -27,9 +27,9 @@ constexpr auto w = expr::column<1>;
 constexpr auto gated = 4.0 * tanh(x0 / 4.0) * sigmoid(x0) * softplus(x1) - max(x0, x1) * 0.5 +
                        min(x0, x1) / sqrt(1.0 + square(x1)) - abs(x0);
 constexpr auto normed = w * (x0 * rsqrt(row_mean(x0 * x0) + 1e-5));
-constexpr auto log_sum_exp = log(row_sum(exp(x0 - detach(row_max(x0))))) + detach(row_max(x0));
-constexpr auto log_softmax = x0 - log_sum_exp;
-constexpr auto cross_entropy = -row_sum(x1 * (x0 - log_sum_exp));
+constexpr auto shifted = x0 - detach(row_max(x0));
+constexpr auto log_softmax = shifted - log(row_sum(exp(shifted)));
+constexpr auto cross_entropy = -row_sum(x1 * log_softmax);
 
 /// Central differences of loss() in the elements of `operand`.
 template <class F>
