@@ -186,7 +186,7 @@ TEST_CASE("what k3-tiny's checkpoint keeps in F32 is kept so, to the bit, and no
     if (slot.dtype != DType::F32) continue;
     // Of an A_log longer than the heads the first entries count.
     const std::size_t bytes = *io::byte_count(slot.dtype, slot.shape);
-    CHECK(std::memcmp(slot.data, checkpoint.bytes(slot.name).data(), bytes) == 0);
+    CHECK(std::memcmp(slot.data, checkpoint.read_bytes(slot.name).data(), bytes) == 0);
     ++kept;
   }
   CHECK(kept == 6 * 6 + 7);  // A_log, dt_bias, three convolutions and a norm of KDA layers; corrections of MoE layers
