@@ -239,7 +239,7 @@ TEST_CASE("other bytes have another fingerprint, on any number of threads") {
       byte ^= std::byte(bit);
     }
   }
-  // The signs of two numbers: a product alone carries nothing down from the highest bit.
+  // The signs of two numbers.
   for (const std::size_t other : {15U, 39U, 71U}) {
     bytes[7] ^= std::byte{128}, bytes[other] ^= std::byte{128};
     all.push_back(of(bytes));

@@ -93,7 +93,8 @@ TEST_CASE(KIND ": another text is taken only when told so, another target never"
   weights.mutable_weights().embed_tokens(2, 3) *= 1.0000002F;
   TrainerOf<float> changed(Cpu{2}, std::move(weights), Kind::setup<float>(), settings());
   changed.set_data(data(text, text));
-  CHECK_THROWS_WITH_AS(changed.resume(at, OtherData::take), doctest::Contains("trainer.json: target: found "), Error);
+  CHECK_THROWS_WITH_AS(changed.resume(*checkpoints.latest(), OtherData::take),
+                       doctest::Contains("trainer.json: target: found "), Error);
   CHECK(changed.next_step() == 0);
   weights = test::small_target<float>();
   weights.mutable_weights().norm(1) = std::numeric_limits<float>::infinity();

@@ -29,10 +29,15 @@ struct Fingerprint {
 
 namespace detail {
 
-/// One to one in `h` and in `word`: what two of either have different, the result has too.
+/// One to one in `h` and in `word`: what two of either have different, the result has too. A product carries nothing
+/// down from the highest bits, where numbers have their signs: these are brought down before it, twice, so that no few
+/// signs make up for one another.
 constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
-  h = (h ^ word) * 0x9e3779b97f4a7c15U;
-  return h ^ (h >> 32U);
+  h ^= word;
+  h ^= h >> 32U;
+  h *= 0x9e3779b97f4a7c15U;
+  h ^= h >> 29U;
+  return h * 0xbf58476d1ce4e5b9U;
 }
 
 /// In four chains, which a processor runs side by side.
