@@ -11,8 +11,10 @@ refuse() {  # part of the only line, arguments
 }
 
 for kind in eagle3 dflash dspark; do
+  steps=()
+  [[ $kind == eagle3 ]] && steps=(--ttt-steps 3)
   "$train_draft" --target "$tiny" --draft "$kind" --out "$dir/$kind" --steps 2 --batch 2 --length 24 --eval-windows 2 \
-    --progress none >"$dir/trained" 2>&1 || fail "train_draft failed: $(cat "$dir/trained")"
+    "${steps[@]}" --progress none >"$dir/trained" 2>&1 || fail "train_draft failed: $(cat "$dir/trained")"
 done
 mv "$dir/eagle3" "$dir/run"
 draft=(--target "$tiny" --draft "$dir/run/latest")
@@ -23,9 +25,10 @@ row() {  # the cells of a draft's row, one space between them
 }
 
 expect 0 "--draft" --help
+[[ "$output" == *"--tokens INT [256]"* ]] || fail "tokens by default: $output"
 expect 0 "2 prompts, 24 tokens" "${small[@]}" --draft "$dir/dflash/latest" --draft "$dir/dspark/latest" --tokens 12
-[[ "$(row plain)" == "plain - - - 1.000 "* ]] || fail "plain decoding: $output"
-for kind in "eagle3 5" "dflash 7" "dspark 5"; do
+[[ "$(row plain)" == "plain - - 1.000 "* ]] || fail "plain decoding: $output"
+for kind in "eagle3 3" "dflash 7" "dspark 5"; do
   [[ "$(row "${kind% *}")" == "$kind "*" yes" ]] || fail "$kind: $output"
 done
 for chain in 1 2 16; do
@@ -35,9 +38,43 @@ for chain in 1 2 16; do
   done
 done
 expect 0 "dspark " "${few[@]}" --target "$tiny" --draft "$dir/dspark/latest" --tokens 9 --min-confidence 1
-[[ "$(row dspark)" == "dspark 5 - 1.00 1.000 "*" yes" ]] || fail "nothing is sure enough to be drafted: $output"
+[[ "$(row dspark)" == "dspark 5 - 1.000 "*" too few runs yes" ]] || fail "nothing is sure enough to be drafted: $output"
 expect 0 "eagle3 " "${small[@]}" --tokens 1
-[[ "$(row eagle3)" == "eagle3 5 - - - "* && "$output" != *nan* ]] || fail "one token: $output"
+[[ "$(row eagle3)" == "eagle3 3 - - "*" - - yes" && "$output" != *nan* ]] || fail "one token: $output"
+expect 0 "eagle3 " "${draft[@]}" --prompts 1 --prompt-length 20 --repeat 3 --tokens 3
+[[ "$(row eagle3)" =~ (within spread|[0-9.]+)\ yes$ && "$output" != *"too few"* ]] || fail "three runs: $output"
+
+# The steps of the training are the chain; a file that does not name them says nothing of it.
+cp -rL "$dir/run/latest" "$dir/silent" && grep -v ttt_steps "$dir/run/latest/config.json" >"$dir/silent/config.json"
+expect 0 "silent/config.json does not say for how many steps" "${few[@]}" --target "$tiny" --draft "$dir/silent" --tokens 9
+[[ "$(row eagle3)" == "eagle3 5 "* ]] || fail "no steps: $output"
+
+# A text ends with a string, or any of several tokens: of the target's files, too.
+expect 0 "ends by length: " "${small[@]}" --tokens 12 --show
+expect 0 "eagle3 1: accept length" "${small[@]}" --tokens 60 --stop "e " --stop "no such text" --show
+[[ "$(grep -c ' ends by stop_string: .*e $' <<<"$output")" == 4 && "$(row eagle3)" == *" yes" ]] || fail "stop: $output"
+mkdir "$dir/stops" && ln -s "$PWD/$tiny"/* "$dir/stops" && echo '{"eos_token_id":[257,101]}' >"$dir/stops/generation_config.json"
+expect 0 "eagle3 1: accept length" "${few[@]}" --target "$dir/stops" --draft "$dir/run/latest" --tokens 60 --show
+[[ "$(grep -c ' ends by stop_token: .*e$' <<<"$output")" == 4 ]] || fail "two stop tokens: $output"
+expect 0 "eagle3 1: accept length" "${small[@]}" --tokens 60 --stop-token 32 --show
+[[ "$(grep -c ' ends by stop_token: .* $' <<<"$output")" == 4 ]] || fail "a stop token: $output"
+echo '{"eos_token_id":[257,260]}' >"$dir/stops/generation_config.json"
+refuse "stops/generation_config.json: eos_token_id: found [257,260], wanted a token or a list" --target "$dir/stops" \
+  --draft "$dir/run/latest"
+refuse "stop_token_ids: found 260, wanted 0 to 259" "${draft[@]}" --stop-token 260
+
+# Changed logits change the text, with a draft and without alike. The likeliest token alone is greedy decoding.
+expect 0 "eagle3 " "${small[@]}" --tokens 24 --show
+greedy="$(grep '^plain [01]: ' <<<"$output")"
+for change in "--logit-bias 101 -1000" "--repetition-penalty 1.5" "--presence-penalty 2" "--frequency-penalty 1"; do
+  expect 0 "eagle3 " "${small[@]}" --tokens 24 --show $change
+  [[ "$(row eagle3 | tail -n 1)" == *" yes" ]] || fail "$change: $output"
+  [[ "$(grep '^plain [01]: ' <<<"$output")" != "$greedy" ]] || fail "$change changes nothing: $output"
+done
+for one in "--top-k 1" "--top-p 0.000001" "--min-p 1"; do
+  expect 0 "eagle3 " "${small[@]}" --tokens 24 --show --temperature 1 $one --draft-top-k 4
+  [[ "$(grep '^plain [01]: ' <<<"$output")" == "$greedy" ]] || fail "$one: $output"
+done
 
 # Drawn tokens are another decoding's, but those of one seed are the same.
 drawn() { expect 0 "dspark 0: " "${few[@]}" --target "$tiny" --draft "$dir/dspark/latest" --show --temperature 1 "$@"; }
@@ -57,6 +94,12 @@ refuse "--prompts: found 9223372036854775807, wanted 1 to" "${draft[@]}" --promp
 refuse "--prompt-length: found -1, wanted 1 to" "${draft[@]}" --prompt-length -1
 refuse "chain: found 17, wanted 1 to 16" "${small[@]}" --chain 17
 refuse "--repeat: found 0, wanted 1 to 1000" "${draft[@]}" --repeat 0
+refuse "top_k: found -1, wanted 0 (all) or more" "${draft[@]}" --top-k -1
+refuse "top_p: found 0, wanted more than 0, at most 1" "${draft[@]}" --draft-top-p 0
+refuse "min_p: found 2, wanted 0 to 1" "${draft[@]}" --min-p 2
+refuse "repetition penalty: found 0, wanted a number > 0" "${draft[@]}" --repetition-penalty 0
+refuse "logit bias: token: found 260, wanted 0 to 259" "${draft[@]}" --logit-bias 260 1
+refuse "stop string: found an empty one, wanted at least one byte" "${draft[@]}" --stop ""
 refuse "temperature, where it is not 0: found -1, wanted" "${draft[@]}" --temperature -1
 refuse "--min-confidence: found 0.5, wanted a DSpark draft for it" "${draft[@]}" --min-confidence 0.5
 refuse "min_confidence: found 2, wanted 0 to 1" "${draft[@]}" --min-confidence 2
