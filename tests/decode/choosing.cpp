@@ -8,6 +8,7 @@
 #include <k3spec/config/stop_tokens.hpp>
 #include <k3spec/decode/continuation.hpp>
 
+#include "examples/speculate/spread.hpp"
 #include "tests/backend/allocations.hpp"
 
 using namespace k3spec;
@@ -235,6 +236,24 @@ TEST_CASE("accept length is emitted tokens over forwards, the prompt's token lef
   r.target_forwards = 3, r.drafted = 12, r.accepted = 6;  // the end inside a block: 1 + 6 / 3 would be 3
   CHECK(r.accept_length() == 2);
   CHECK(r.tokens_after_first() == 6);
+}
+
+TEST_CASE("a ratio of times is told only where they differ by more than their spread") {
+  using examples::ratio_text, examples::Spread;
+  const auto s = Spread::of({4, 1, 3, 2, 10});
+  CHECK(s.low == 2);
+  CHECK(s.median == 3);
+  CHECK(s.high == 4);
+  CHECK(s.text() == "3.000 (2.000-4.000)");
+  CHECK(Spread::of({4, 1}).median == 2.5);
+  CHECK(Spread::of({4, 1}).low == 1.75);
+  CHECK(Spread::of({}).median == 0);
+  CHECK(ratio_text(s, Spread::of({1, 1, 1})) == "within spread");
+  CHECK(ratio_text(s, Spread::of({0.9, 0.9, 0.9})) == "3.33");
+  CHECK(ratio_text(Spread::of({1, 1, 1}), Spread::of({1.9, 2, 2.1})) == "0.50");
+  CHECK(ratio_text(Spread::of({1, 1, 1}), s) == "within spread");
+  CHECK(ratio_text(Spread::of({5, 5}), Spread::of({1, 1, 1})) == "too few runs");
+  CHECK(ratio_text(Spread::of({5, 5, 5}), Spread::of({1})) == "too few runs");
 }
 
 TEST_CASE("stop tokens of configs, and masks that are none of them") {

@@ -259,7 +259,7 @@ TEST_CASE("truncated and penalised: 8,000 texts have the distribution of what th
 TEST_CASE("greedy decoding with penalties equals plain decoding with them, and allocates nothing on its way") {
   const auto trained = load_trained();
   DecodeOptions o = decode_options(5);
-  std::size_t first = 0, last = 0;
+  index_t first = 0, last = 0;
   const auto count = [&](const TextSoFar& text, auto) {
     if (text.size() == 64) first = allocations();
     last = allocations();
@@ -292,15 +292,19 @@ TEST_CASE("greedy decoding with penalties equals plain decoding with them, and a
 }
 
 TEST_CASE("a target of NaNs is an error that names the position, with and without a draft") {
-  Parameters<K3Target<Small>, float> broken;
-  broken.initialize(1, 0.4);
-  broken.mutable_weights().norm(0) = std::numeric_limits<float>::quiet_NaN();
-  const FrozenTarget<Small, float> target(broken.weights());
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Parameters<K3Target<Small>, float> one, all;
+  one.initialize(1, 0.4);
+  one.mutable_weights().norm(0) = nan;
+  std::fill_n(all.all().data(), all.all().size(), nan);
+  const FrozenTarget<Small, float> targets[] = {FrozenTarget<Small, float>(one.weights()),
+                                                FrozenTarget<Small, float>(all.weights())};
   Parameters<Eagle3Draft<Small>, float> random;
   random.initialize(2, 0.3);
-  for (const double temperature : {0.0, 1.0}) {
+  for (const int run : {0, 1, 2, 3}) {
     DecodeOptions o = decode_options(2, 4);
-    o.temperature = temperature;
+    o.temperature = run % 2;
+    const auto& target = targets[run / 2];
     PlainDecoder<Small, float> plain(target, 8, o);
     SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
         target, std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), {0, 1, 3, 4, 6, 8, 11}}, 8, o);
