@@ -248,10 +248,11 @@ TEST_CASE("a ratio of times is told only where they differ by more than their sp
   CHECK(Spread::of({4, 1}).median == 2.5);
   CHECK(Spread::of({4, 1}).low == 1.75);
   CHECK(Spread::of({}).median == 0);
-  CHECK(ratio_text(s, Spread::of({1, 1, 1})) == "within spread");
+  CHECK(ratio_text(s, Spread::of({1.1, 1.1, 1.1})) == "within spread");
+  CHECK(ratio_text(s, Spread::of({1, 1, 1})) == "3.00");
   CHECK(ratio_text(s, Spread::of({0.9, 0.9, 0.9})) == "3.33");
   CHECK(ratio_text(Spread::of({1, 1, 1}), Spread::of({1.9, 2, 2.1})) == "0.50");
-  CHECK(ratio_text(Spread::of({1, 1, 1}), s) == "within spread");
+  CHECK(ratio_text(Spread::of({1.1, 1.1, 1.1}), s) == "within spread");
   CHECK(ratio_text(Spread::of({5, 5}), Spread::of({1, 1, 1})) == "too few runs");
   CHECK(ratio_text(Spread::of({5, 5, 5}), Spread::of({1})) == "too few runs");
 }
