@@ -37,18 +37,27 @@ for version in 3 3.1; do
   expect 1 "embed_tokens.weight" --draft "$own" --out "$dir/bare$version" --no-embed-tokens --probe "$dir/bare_probe"
   expect 0 "engine layout" --draft "$own" --out "$dir/bare$version" --no-embed-tokens --probe "$dir/bare_probe" \
     --target "$tiny"
+  # As many elements in another shape are another target's embedding.
+  { safetensors '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[128,260],"data_offsets":[0,66560]}}' &&
+    head -c 66560 /dev/zero; } >"$dir/turned.safetensors"
+  expect 1 "turned.safetensors: 'model.embed_tokens.weight': shape: found [128, 260], wanted [260, 128]" \
+    --draft "$dir/bare$version" --out "$dir/other$version" --target "$dir/turned.safetensors"
   if [[ -n "$python" ]]; then
     compare() { "$python" tests/reference/compare_export.py "$@"; }
     compare "$engine" "$dir/probe" || fail "PyTorch computes other logits"
     compare "$dir/bare$version" "$dir/bare_probe" || fail "PyTorch computes other logits with the target's embedding"
-    # It sees positions that turn a little faster, a softmax scaled by YaRN, and another norm's eps.
+    # It sees positions that turn a little faster, a softmax scaled by YaRN, rotated slices that are, and another eps.
     for change in 's/"rope_theta": 10000.0/"rope_theta": 9999.0/' 's/"mscale_all_dim": 0.0/"mscale_all_dim": 0.01/' \
+      's/"mscale": 0.0/"mscale": 1.0/' \
       's/"rms_norm_eps": 1e-06/"rms_norm_eps": 2e-06/'; do
       cp "$engine/model.safetensors" "$dir/foreign$version" && sed "$change" "$engine/config.json" \
         >"$dir/foreign$version/config.json"
       cmp -s "$engine/config.json" "$dir/foreign$version/config.json" && fail "$change changes nothing"
       ! compare "$dir/foreign$version" "$dir/probe" >"$dir/seen" || fail "$change is not seen: $(cat "$dir/seen")"
     done
+    # Without betas it takes 32 and 1.
+    sed '/"beta_/d' "$engine/config.json" >"$dir/foreign$version/config.json"
+    compare "$dir/foreign$version" "$dir/probe" || fail "betas that are not there are others"
   fi
 done
 train k3

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -151,6 +152,43 @@ TEST_CASE("a checkpoint's stop tokens: of both files, one or several, each once"
                          (file + ": eos_token_id: found " + wrong + wanted).c_str(), Error);
   }
   CHECK_THROWS_WITH_AS(ids(tiny(), "no JSON"), doctest::Contains("generation_config.json: found"), Error);
+}
+
+TEST_CASE("however much a file says otherwise, the message can be read") {
+  json changed = tiny();
+  json& kda = changed["text_config"]["linear_attn_config"]["kda_layers"];
+  for (int i = 0; i < 20'000; ++i) kda.push_back(100'000 + i);
+  changed["text_config"]["hidden_act"] = std::string(1'000'000, 'x') + "\x1b[2J";
+  const auto differences = target_differences<KimiK3Tiny>(changed);
+  CHECK(std::all_of(differences.begin(), differences.end(), [](const auto& line) { return line.size() <= 500; }));
+  CHECK(differences.size() > 20'000);
+  try {
+    check_target_config<KimiK3Tiny>(changed);
+    FAIL("not refused");
+  } catch (const Error& e) {
+    const std::string message = e.what();
+    CHECK(message.size() < 20'000);
+    CHECK(message.find("found 200") != std::string::npos);
+    CHECK(message.find(" more") == message.size() - 5);
+    CHECK(message.find('\x1b') == std::string::npos);
+  }
+}
+
+TEST_CASE("what the parser would pass over is refused: bytes behind a NUL, a byte-order mark, depth") {
+  const auto refuse = [](const std::string& text, const char* message) {
+    CHECK_THROWS_WITH_AS(parse_json(text, "x"), doctest::Contains(message), Error);
+  };
+  refuse(std::string("{}\0{", 4), "x: found a NUL byte at 2, wanted text");
+  refuse("\xEF\xBB\xBF{}", "x: found a byte-order mark, wanted JSON in UTF-8 without one");
+  refuse("{} {}", "parse error");
+  refuse(std::string(65, '[') + std::string(65, ']'), "x: found values nested deeper, wanted at most 64 levels");
+  refuse("[1e400]", "x: found [json.exception.out_of_range.406]");
+  refuse(R"([{"a":{"b":1,"c":{},"b":2}}])", "x: 'b': found the name twice");
+  CHECK_NOTHROW(parse_json(std::string(64, '[') + std::string(64, ']'), "x"));
+  const std::string text = R"([[],{},{"a":[1,-2,3.5,"s",null,true,{"b":[[0]]}],"c":{}},[{"a":{"a":false}}]])";
+  CHECK(parse_json(" " + text + "\n", "x") == json::parse(text));
+  CHECK(parse_json("7", "x") == 7);
+  CHECK(parse_json("[18446744073709551615]", "x")[0] == std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_CASE("a file that is no config is refused by name") {

@@ -16,3 +16,8 @@ expect() {  # status, part of the output, arguments of the program; its output i
   [[ $found -eq $status && "$output" == *"$part"* ]] ||
     fail "$(basename "$program") $*: found status $found and: $output; wanted status $status and: $part"
 }
+safetensors() {  # the header's text: a file without the data
+  local length=${#1} i
+  for ((i = 0; i < 8; ++i)); do printf "\\x$(printf %02x $((length >> 8 * i & 255)))"; done
+  printf %s "$1"
+}
