@@ -102,7 +102,7 @@ struct TrainerCounts {
 /// Throws Error on an element that is not finite or, of second moments, below 0.
 template <class State>
 void check_state(const io::Checkpoint& checkpoint, const std::string& name, bool negative) {
-  const auto bytes = checkpoint.bytes(name);  // not aligned
+  const auto bytes = checkpoint.read_bytes(name);  // not aligned
   for (std::size_t at = 0; at + sizeof(State) <= bytes.size(); at += sizeof(State)) {
     State x;
     std::memcpy(&x, bytes.data() + at, sizeof(x));
