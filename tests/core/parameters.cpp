@@ -199,6 +199,8 @@ TEST_CASE("fresh values are what the layer asks for, and the padding stays zero"
   for (index_t i = 0; i < 21; ++i) {
     CHECK(w.table.data()[i] == static_cast<float>(0.5 * Philox(11, 0).normal(static_cast<std::uint64_t>(i))));
   }
+  CHECK(w.table.data()[0] == doctest::Approx(-0.07364785810595521).epsilon(1e-6));
+  CHECK(w.head.data()[5] == doctest::Approx(-0.5116913293456792).epsilon(1e-6));
   for (index_t i = 5; i < 32; ++i) CHECK(parameters.trainable()(i) == 0);
   for (index_t i = 64 + 33; i < 128; ++i) CHECK(parameters.trainable()(i) == 0);
 }

@@ -141,6 +141,10 @@ TEST_CASE("a sampler draws by seed, step and position, whatever the rank; nothin
   const auto drawn = [](const AnchorSampler& s) {
     return Ids(s.anchors().data(), s.anchors().data() + s.anchors().extent(0));
   };
+  // The least of Philox's uniform numbers with seed 3, stream "anch" + 7 and counters 0 to 19.
+  AnchorSampler pinned(Slot::anchor_plus_k, {1, 24, 5, 5});
+  pinned.sample(Vector<const std::uint8_t>(mask.data(), 24), {}, 3, 7);
+  CHECK(drawn(pinned) == Ids{4, 5, 8, 12, 17});
   all.sample(vector(mask), {}, 5, 0);
   CHECK(all.chosen() == 15);
   const Ids first = drawn(all);

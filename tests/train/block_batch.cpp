@@ -185,6 +185,9 @@ TEST_CASE("prefix lengths depend on seed, step and block alone") {
   draw_prefix_lengths(8, 0.9, 3, 1, Vector<index_t>(part.data(), 20), 30);
   CHECK(a != b);
   CHECK(part == Ids(a.begin() + 30, a.end()));
+  draw_prefix_lengths(8, 0.9, 3, 7,
+                      Vector<index_t>(a.data(), 8));  // Philox: seed 3, stream "pref" + 7, counters 0 to 7
+  CHECK(Ids(a.begin(), a.begin() + 8) == Ids{4, 5, 4, 7, 4, 2, 7, 3});
   CHECK_THROWS_AS(draw_prefix_lengths(1, 0.9, 3, 1, Vector<index_t>(a.data(), 50)), Error);
   CHECK_THROWS_AS(draw_prefix_lengths(8, 0, 3, 1, Vector<index_t>(a.data(), 50)), Error);
 }

@@ -45,6 +45,9 @@ TEST_CASE("windows depend on seed and step alone") {
   CHECK(windows(text, 1, 3, 4, 16) == windows(file.open(), 1, 3, 4, 16));
   CHECK(windows(text, 1, 3, 4, 16) != windows(text, 1, 4, 4, 16));
   CHECK(windows(text, 1, 3, 4, 16) != windows(text, 2, 3, 4, 16));
+  // Words 0 and 1 of Philox with seed 1, stream "text" and counters 12 to 15, modulo the 4,985 places, and 256.
+  const auto ids = windows(text, 1, 3, 4, 16);
+  CHECK(std::vector<index_t>{ids[0], ids[16], ids[32], ids[48]} == std::vector<index_t>{154, 244, 69, 104});
 }
 
 TEST_CASE("every place of the text can be a window's first, the last one too") {

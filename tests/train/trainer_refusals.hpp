@@ -169,6 +169,10 @@ TEST_CASE(KIND ": what cannot be is refused before there is a target") {
     CHECK_THROWS_WITH_AS(make<float>(1, s), message, Error);
   };
   refuse([](TrainSettings& s) { s.batch = 0; }, "batch: found 0, wanted at least 1");
+  refuse([](TrainSettings& s) { s.accumulate = 0; }, "accumulate: found 0, wanted at least 1");
+  refuse([](TrainSettings& s) { s.accumulate = 34087043; },
+         "accumulate: found 34087043 batches of 63 tokens, wanted at most 2147483647 tokens a step");
+  refuse([](TrainSettings& s) { s.length = 1; }, "length: found 1, wanted at least 2");
   refuse([](TrainSettings& s) { s.lk_kl_scale = 2; }, "lk_kl_scale: found 2, wanted 0 to 1");
   refuse([](TrainSettings& s) { s.packing = Packing::through_target; },
          "packing: found through_target, wanted none or apart: Kimi K3's recurrent layers carry their state over a "

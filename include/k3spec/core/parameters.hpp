@@ -199,7 +199,7 @@ class Parameters {
   /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
   void initialize(std::uint64_t seed, double deviation = default_deviation) requires std::same_as<D, Cpu> {
     auto w = mutable_weights();
-    std::uint64_t stream = 0;
+    std::uint64_t stream = streams::parameters;
     Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
       fill(view.data(), view.size(), detail::init_of(init), Philox(seed, stream++), deviation);
     });

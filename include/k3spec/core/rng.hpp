@@ -2,7 +2,7 @@
 /// \file
 /// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 /// A number depends on (seed, stream, index) alone, never on the order or the thread it is drawn by.
-/// defines: Philox
+/// defines: Philox, streams
 
 #include <array>
 #include <cmath>
@@ -61,5 +61,13 @@ class Philox {
 
   std::uint64_t seed_, stream_;
 };
+
+/// Where the streams of each kind of training's draws begin, all of one seed. Each kind has the 2^32 streams from there
+/// on to itself: one a tensor, or one a step. (A decoder draws from the first few streams of its own seed.)
+namespace streams {
+inline constexpr std::uint64_t parameters = 0, held_out_anchors = 0x616e646800000000U, anchors = 0x616e636800000000U,
+                               prefixes = 0x7072656600000000U, windows = 0x7465787400000000U;
+inline constexpr std::array all{parameters, held_out_anchors, anchors, prefixes, windows};
+}  // namespace streams
 
 }  // namespace k3spec

@@ -104,7 +104,7 @@ class AnchorSampler {
     const Matrix<std::uint8_t> valid(valid_.data(), span_.sequences, positions());
     const Matrix<double> keys(keys_.data(), span_.sequences, positions());
     find_valid_anchors(slot_, span_, loss_mask, documents, valid);
-    const Philox random(seed, stream + static_cast<std::uint64_t>(step));
+    const Philox random(seed, streams::anchors + static_cast<std::uint64_t>(step));
     for (index_t b = 0; b < span_.sequences; ++b) {
       for (index_t p = 0; p < positions(); ++p) {
         keys(b, p) = random.uniform(static_cast<std::uint64_t>((first_sequence + b) * span_.context + p));
@@ -123,9 +123,6 @@ class AnchorSampler {
   index_t chosen() const { return chosen_; }
 
  private:
-  /// Apart from the streams that parameters and windows are drawn from.
-  static constexpr std::uint64_t stream = 0x616e636800000000U;
-
   index_t positions() const { return anchor_positions(slot_, span_); }
 
   Slot slot_;

@@ -172,13 +172,12 @@ struct BlockTargets {
 /// \throws Error for a base that is not positive, or block_size < 2
 inline void draw_prefix_lengths(index_t block_size, double base, std::uint64_t seed, index_t step,
                                 Vector<index_t> lengths, index_t first_block = 0) {
-  constexpr std::uint64_t stream = 0x7072656600000000U;
   require(block_size >= 2, "block_size", std::to_string(block_size), "at least 2");
   require(base > 0 && std::isfinite(base), "prefix base", std::to_string(base), "a positive number");
   const index_t least = std::min<index_t>(2, block_size - 1);
   double all = 0, weight = 1;
   for (index_t l = least; l < block_size; ++l, weight *= base) all += weight;
-  const Philox random(seed, stream + static_cast<std::uint64_t>(step));
+  const Philox random(seed, streams::prefixes + static_cast<std::uint64_t>(step));
   for (index_t i = 0; i < lengths.extent(0); ++i) {
     double left = all * random.uniform(static_cast<std::uint64_t>(first_block + i));
     index_t l = least;

@@ -117,9 +117,10 @@ class BlockBatches {
   std::optional<Batch> draw(const TextWindows& windows, MicroBatch at) {
     return draw(windows, at.step, at.index * settings_.batch, true);
   }
-  /// Of held-out text, whose turn is none of training's.
+  /// Of held-out text, whose turn is none of training's: its streams are others.
   std::optional<Batch> draw_held_out(const TextWindows& windows, index_t index) {
-    return draw(windows, index_t{1} << 40, index * settings_.batch, false);
+    constexpr auto turn = static_cast<index_t>(streams::held_out_anchors - streams::anchors);
+    return draw(windows, turn, index * settings_.batch, false);
   }
   void run_target(const Cpu& cpu, const TextWindows& windows) { states_.run_checked(cpu, windows); }
 

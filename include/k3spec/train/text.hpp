@@ -38,7 +38,7 @@ class ByteText {
   template <class Id>
   void random_windows(std::uint64_t seed, index_t step, Matrix<Id> ids) const {
     check_length(ids.extent(1));
-    const Philox random(seed, stream);
+    const Philox random(seed, streams::windows);
     const auto places = static_cast<std::uint64_t>(size() - ids.extent(1) + 1);
     for (index_t r = 0; r < ids.extent(0); ++r) {
       const auto index = static_cast<std::uint64_t>(step * ids.extent(0) + r);
@@ -59,9 +59,6 @@ class ByteText {
   }
 
  private:
-  /// Apart from the streams that parameters are initialised from, whose numbers are small.
-  static constexpr std::uint64_t stream = 0x7465787400000000U;
-
   template <class Id>
   void copy(index_t begin, Matrix<Id> ids, index_t row) const {
     const auto text = bytes().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(ids.extent(1)));
