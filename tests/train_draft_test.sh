@@ -50,14 +50,16 @@ expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
 expect 1 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3
 # So do EAGLE-3's options, which a resumed run takes from its checkpoint.
 options=(--backbone deepseek_v3 --eagle3-version 3.1 --lk lambda --fc-init last_identity --packing apart
-         --aux-stream residual_mixture --layer-ids layers_executed --layers 2,4,6)
+         --aux-stream residual_mixture --layer-ids layers_executed --layers 2,4,6 --accumulate 2)
 expect 0 "target layers [2,4,6]" "${small[@]}" "${options[@]}" --out "$dir/o" --steps 4 --save-every 2
+[[ "$output" == *", 384 tokens"* ]] || fail "not 4 steps of 2 batches of 2 windows of 24 tokens: $output"
 cp -r "$dir/o" "$dir/o.resumed"
 ln -sfn step-00000002 "$dir/o.resumed/latest"
 expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/o.resumed" --resume --threads 1
 same "$dir/o/latest" "$dir/o.resumed/latest"
 expect 1 "--backbone: found kimi_k3, wanted deepseek_v3, the resumed run's own" \
   "${small[@]}" --out "$dir/o" --resume --backbone kimi_k3
+expect 1 "--accumulate: found 3, wanted 2, the resumed run's own" "${small[@]}" --out "$dir/o" --resume --accumulate 3
 expect 1 "--eagle3-version: found 3, wanted 3.1, the resumed run's own" \
   "${small[@]}" --out "$dir/o" --resume --eagle3-version 3
 expect 1 '--lk: found "alpha", wanted "lambda", the resumed run'"'"'s own' "${small[@]}" --out "$dir/o" --resume --lk alpha

@@ -1,5 +1,8 @@
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -31,4 +34,42 @@ TEST_CASE("an exception of a body comes out, whichever threads threw") {
     CHECK_NOTHROW(parallel_for(Cpu{threads}, 10, [&](index_t) { ++calls; }));  // and the next loop works
     CHECK(calls == 10);
   }
+}
+
+TEST_CASE("a loop in a loop runs where it is called") {
+  std::atomic<int> calls = 0, elsewhere = 0;
+  parallel_for(Cpu{3}, 8, [&](index_t) {
+    const auto here = std::this_thread::get_id();
+    parallel_for(Cpu{3}, 8, [&](index_t) { ++calls, elsewhere += std::this_thread::get_id() != here; });
+  });
+  CHECK(calls == 64);
+  CHECK(elsewhere == 0);
+}
+
+TEST_CASE("several threads loop at once, each with helpers of its own, which end with it") {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&wrong, t] {
+      for (int n = 1; n < 200; ++n) {
+        std::vector<int> seen(static_cast<std::size_t>(n));
+        parallel_for(Cpu{1 + (n + t) % 4}, n, [&](index_t i) { seen[static_cast<std::size_t>(i)] = n; });
+        for (const int x : seen) wrong += x != n;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("threads that wait take no time from others") {
+  const auto used = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };  // of all threads
+  std::atomic<int> calls = 0;
+  const double before = used();
+  for (int i = 0; i < 50; ++i) {
+    parallel_for(Cpu{2}, 2, [&](index_t) { ++calls; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  CHECK(calls == 100);
+  CHECK(used() - before < 0.05);  // threads that look for work all the time use 0.1 s
 }
