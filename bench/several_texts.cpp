@@ -74,7 +74,7 @@ const LoadedDraft<Draft, float>& trained(const char* name) {
   return draft;
 }
 
-void none(benchmark::State& state) { run<NoDraft<Config, float>>(state, {}, {}, {}); }
+void no_draft(benchmark::State& state) { run<NoDraft<Config, float>>(state, {}, {}, {}); }
 
 void eagle3(benchmark::State& state) {
   using Draft = Eagle3Draft<Config>;
@@ -99,7 +99,7 @@ void arguments(benchmark::internal::Benchmark* b) {
 
 }  // namespace
 
-BENCHMARK(none)->Apply(arguments);
+BENCHMARK(no_draft)->Apply(arguments);
 BENCHMARK(eagle3)->Apply(arguments);
 BENCHMARK(dflash)->Apply(arguments);
 BENCHMARK(dspark)->Apply(arguments);

@@ -150,7 +150,7 @@
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/io/stop_tokens.hpp>
 
-// decode: lossless draft-and-verify, and the plain decoding it equals
+// decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>
 #include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/continuation.hpp>
@@ -160,6 +160,7 @@
 #include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/no_draft.hpp>
 #include <k3spec/decode/plain.hpp>
+#include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/sampling.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/decode/stop_strings.hpp>

@@ -525,6 +525,10 @@ TEST_CASE("what one text throws ends it alone") {
   CHECK_THROWS_WITH_AS(decoder.take(bad), "a text: found its fifth token, wanted no more than four", Error);
   CHECK_THROWS_WITH_AS(decoder.take(bad), "text: found 0, wanted one that was added and not taken", Error);
   CHECK(decoder.generate(Cpu{1}, tiny().prompt(0)).tokens == wanted);
+  std::vector<std::vector<index_t>> prompts(3, std::vector<index_t>(7, 65));
+  prompts[1].resize(5);
+  CHECK_THROWS_AS(decoder.generate_all(Cpu{1}, prompts), Error);
+  for (int i = 0; i < 3; ++i) decoder.add(tiny().prompt(0));
 }
 
 TEST_CASE("a round with EAGLE-3 allocates nothing") {

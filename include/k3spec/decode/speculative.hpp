@@ -10,13 +10,12 @@
 /// defines: SpeculativeDecoder
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <k3spec/decode/draft_session.hpp>
-#include <k3spec/decode/plain.hpp>
+#include <k3spec/decode/running_texts.hpp>
 
 namespace k3spec {
 
@@ -45,18 +44,16 @@ class SpeculativeDecoder {
       : options_(options.checked(capacity, TargetConfig::vocab_size, Session::max_chain)),
         chain_(options.chain.value_or(Session::default_chain(conventions))),
         capacity_(capacity),
-        texts_(checked_texts(texts), Text(options)),
+        texts_(options, texts),
         target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), capacity + chain_, rows(),
                 texts * (chain_ + 1), chain_ + 1, texts),
         draft_(target, std::move(draft),
                {capacity, rows(), chain_, options.temperature != 0, options.min_confidence, texts}),
         ids_(at(rows())),
         next_(ids_.size()),
-        counts_(texts_.size()),
-        choices_(texts_.size()),
-        samplings_(texts_.size()) {
-    order_.reserve(texts_.size());
-  }
+        counts_(at(texts)),
+        choices_(counts_.size()),
+        samplings_(counts_.size()) {}
 
   /// Tokens drafted per verification.
   index_t chain() const { return chain_; }
@@ -68,8 +65,7 @@ class SpeculativeDecoder {
 
   /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution. So it is with
   /// a draft of NaNs, too, which proposes nothing that stays.
-  /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, and on logits of the
-  /// target
+  /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary; on logits of the target
   ///         without a finite largest one for a token of the text, as plain decoding does
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
     const index_t text = add(prompt);
@@ -79,50 +75,48 @@ class SpeculativeDecoder {
 
   /// The same of any number of prompts, as many of them at a time as there is room for.
   /// \param seeds  of each prompt; none: the options'
+  /// \throws Error as generate does; then no prompt has a result, and all places are free that it had
   std::vector<DecodeResult> generate_all(const Cpu& cpu, std::span<const std::vector<index_t>> prompts,
                                          std::span<const std::uint64_t> seeds = {}) {
     if (!seeds.empty() && seeds.size() != prompts.size()) {
       throw Error("seeds", std::to_string(seeds.size()), std::to_string(prompts.size()) + ", as many as prompts");
     }
     std::vector<DecodeResult> results(prompts.size());
-    std::vector<std::optional<std::size_t>> prompt_of(texts_.size());
-    for (std::size_t next = 0, done = 0; done < prompts.size();) {
-      for (; next < prompts.size() && has_room(); ++next) {
-        const auto seed = seeds.empty() ? std::optional<std::uint64_t>() : seeds[next];
-        prompt_of[at(add(prompts[next], seed))] = next;
+    std::vector<std::optional<std::size_t>> prompt_of(counts_.size());
+    try {
+      for (std::size_t next = 0, done = 0; done < prompts.size();) {
+        for (; next < prompts.size() && has_room(); ++next) {
+          const auto seed = seeds.empty() ? std::optional<std::uint64_t>() : seeds[next];
+          prompt_of[at(add(prompts[next], seed))] = next;
+        }
+        step(cpu);
+        for (std::size_t text = 0; text < prompt_of.size(); ++text) {
+          if (!prompt_of[text] || !is_finished(static_cast<index_t>(text))) continue;
+          const std::size_t prompt = *std::exchange(prompt_of[text], std::nullopt);
+          results[prompt] = take(static_cast<index_t>(text));
+          ++done;
+        }
       }
-      step(cpu);
+    } catch (...) {
       for (std::size_t text = 0; text < prompt_of.size(); ++text) {
-        if (!prompt_of[text] || !is_finished(static_cast<index_t>(text))) continue;
-        results[*prompt_of[text]] = take(static_cast<index_t>(text));
-        prompt_of[text].reset(), ++done;
+        if (prompt_of[text]) texts_.drop(static_cast<index_t>(text));
       }
+      throw;
     }
     return results;
   }
 
   // ---- Texts that come and go
 
-  bool has_room() const {
-    return std::any_of(texts_.begin(), texts_.end(), [](const Text& t) { return !t.is_there; });
-  }
+  bool has_room() const { return texts_.has_room(); }
   /// \returns what the text is called until it is taken
   /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, or too many texts
   index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed = {}) {
-    require_prompt(prompt, capacity_, options_);
-    detail::require_token_ids(Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())),
-                              TargetConfig::vocab_size);
-    const auto free = std::find_if(texts_.begin(), texts_.end(), [](const Text& t) { return !t.is_there; });
-    if (free == texts_.end()) {
-      throw Error("texts decoded at a time", std::to_string(texts_.size() + 1),
-                  "at most " + std::to_string(texts_.size()));
-    }
-    const auto text = static_cast<index_t>(free - texts_.begin());
+    const index_t text =
+        texts_.add(prompt, options_, seed.value_or(options_.seed), capacity_, TargetConfig::vocab_size, chain_);
     target_.reset(text), draft_.reset(text);
-    free->is_there = true, free->arrival = arrivals_++, free->read = 0, free->failure = nullptr;
-    free->text.begin(prompt, chain_);
-    free->sampling = options_.sampling(), samplings_[at(text)] = options_.draft_sampling();
-    free->sampling.seed = samplings_[at(text)].seed = seed.value_or(options_.seed);
+    samplings_[at(text)] = options_.draft_sampling();
+    samplings_[at(text)].seed = texts_[text].sampling.seed;
     return text;
   }
 
@@ -134,134 +128,69 @@ class SpeculativeDecoder {
   }
 
   /// \throws Error where there is no such text
-  bool is_finished(index_t text) const { return checked(text).is_finished(); }
+  bool is_finished(index_t text) const { return texts_.is_finished(text); }
 
   /// A text's result, the part that there is where it has not come to its end. Its place is free then.
   /// \throws Error where there is no such text, or what ended it: the other texts go on
-  DecodeResult take(index_t text) {
-    (void)checked(text);
-    Text& t = texts_[at(text)];
-    t.is_there = false;
-    if (t.failure) std::rethrow_exception(std::exchange(t.failure, nullptr));
-    return t.text.take();
-  }
+  DecodeResult take(index_t text) { return texts_.take(text); }
 
  private:
   using S = accumulate_t<T>;
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
 
-  struct Text {
-    bool is_there = false;
-    std::uint64_t arrival = 0;
-    Continuation text;
-    index_t read = 0;  ///< tokens of the prompt that have gone through the target
-    Sampling sampling = {};
-    std::exception_ptr failure = nullptr;
-
-    explicit Text(const DecodeOptions& options) : text(options) {}
-    bool is_finished() const { return text.ended() || failure != nullptr; }
-  };
-
-  static std::size_t checked_texts(index_t texts) {
-    constexpr index_t most = 65536;
-    if (texts < 1 || texts > most) throw Error("texts", std::to_string(texts), "1 to " + std::to_string(most));
-    return static_cast<std::size_t>(texts);
-  }
-  const Text& checked(index_t text) const {
-    if (text >= 0 && at(text) < texts_.size() && texts_[at(text)].is_there) return texts_[at(text)];
-    throw Error("text", std::to_string(text), "one that was added and not taken");
-  }
-
-  index_t texts() const { return static_cast<index_t>(texts_.size()); }
   index_t rows() const {
-    return std::max(std::min(options_.prefill_chunk, capacity_ * texts()), texts() * (chain_ + 1));
+    return std::max(std::min(options_.prefill_chunk, capacity_ * texts_.places()), texts_.places() * (chain_ + 1));
   }
 
   /// The first n of a vector.
   static std::span<index_t> first(std::vector<index_t>& v, index_t n) { return std::span(v).first(at(n)); }
 
-  /// Does something with a text; what it throws ends that text alone.
-  template <class F>
-  static void guarded(Text& t, F&& f) {
-    try {
-      f();
-    } catch (...) {
-      t.failure = std::current_exception();
-    }
-  }
-
   void read_prompts(const Cpu& cpu) {
-    if (!share_chunk()) return;
+    if (!texts_.share(options_.prefill_chunk, counts_)) return;
     index_t n = 0;
-    for (index_t b = 0; b < texts(); ++b) {
+    for (index_t b = 0; b < texts_.places(); ++b) {
+      RunningText& t = texts_[b];
       const index_t count = counts_[at(b)];
-      choices_[at(b)] = count > 0 && count == unread(b) ? 1 : 0;
+      choices_[at(b)] = count > 0 && count == t.unread() ? 1 : 0;
       if (count == 0) continue;
-      const auto prompt = texts_[at(b)].text.text().tokens.begin() + texts_[at(b)].read;
+      const auto prompt = t.text.text().tokens.begin() + t.read;
       std::copy_n(prompt, count, ids_.begin() + n);
       std::copy_n(prompt + 1, count - choices_[at(b)], next_.begin() + n);
-      n += count, texts_[at(b)].read += count;
+      n += count, t.read += count;
     }
     target_.forward(cpu, first(ids_, n), counts_, choices_);
     n = 0;
-    for (index_t b = 0; b < texts(); ++b) {
+    for (index_t b = 0; b < texts_.places(); ++b) {
       n += counts_[at(b)];
       if (choices_[at(b)] == 0) continue;
       next_[at(n - 1)] = 0;
-      guarded(texts_[at(b)], [&] { next_[at(n - 1)] = begin(cpu, b); });
+      texts_[b].guarded([&] { next_[at(n - 1)] = begin(cpu, b); });
     }
     draft_.append(cpu, target_.tapped(n), first(next_, n), counts_);
   }
 
   /// \returns a text's first token
   index_t begin(const Cpu& cpu, index_t b) {
-    Text& t = texts_[at(b)];
+    RunningText& t = texts_[b];
     const index_t token = choose_token(cpu, options_, t.sampling, target_.logits_of(b), t.text.text());
     t.text.push(token);
     return token;
   }
 
-  /// Tokens of a prompt that are still to be read; of a text that is over or not there, none.
-  index_t unread(index_t b) {
-    Text& t = texts_[at(b)];
-    return t.is_there && !t.is_finished() ? std::max<index_t>(t.text.text().prompt - t.read, 0) : 0;
-  }
-
-  /// Sets counts_ to how much of each prompt is read next. \returns whether any is
-  bool share_chunk() {
-    std::fill(counts_.begin(), counts_.end(), 0);
-    order_.clear();
-    for (index_t b = 0; b < texts(); ++b) {
-      if (unread(b) > 0) order_.push_back(b);
-    }
-    std::sort(order_.begin(), order_.end(),
-              [&](index_t a, index_t b) { return texts_[at(a)].arrival < texts_[at(b)].arrival; });
-    index_t left = options_.prefill_chunk;
-    for (const index_t b : order_) {
-      counts_[at(b)] = std::min(left, unread(b));
-      left -= counts_[at(b)];
-    }
-    return !order_.empty();
-  }
-
   /// One round: draft, verify, keep, roll back.
   void extend_texts(const Cpu& cpu) {
-    order_.clear();
-    for (index_t b = 0; b < texts(); ++b) {
-      const Text& t = texts_[at(b)];
-      const bool runs = t.is_there && !t.is_finished() && unread(b) == 0;
-      if (runs) order_.push_back(b);
-      // The target adds one token of its own.
-      counts_[at(b)] = runs ? std::min(chain_, t.text.left() - 1) : 0;
-    }
-    if (order_.empty()) return;
+    const auto running = texts_.running();
+    if (running.empty()) return;
+    std::fill(counts_.begin(), counts_.end(), 0);
+    // The target adds one token of its own.
+    for (const index_t b : running) counts_[at(b)] = std::min(chain_, texts_[b].text.left() - 1);
     draft_.draft(cpu, counts_, samplings_);
-    run_target(cpu);
+    run_target(cpu, running);
     index_t n = 0;
-    for (const index_t b : order_) {
-      Text& t = texts_[at(b)];
+    for (const index_t b : running) {
+      RunningText& t = texts_[b];
       counts_[at(b)] = 0;
-      guarded(t, [&] { counts_[at(b)] = extend(cpu, b, first(next_, rows()).subspan(at(n))); });
+      t.guarded([&] { counts_[at(b)] = extend(cpu, b, first(next_, rows()).subspan(at(n))); });
       if (t.is_finished()) counts_[at(b)] = 0;
       n += counts_[at(b)];
     }
@@ -269,19 +198,19 @@ class SpeculativeDecoder {
   }
 
   /// Runs the target on the newest token of each text that goes on and the proposed ones, and processes its logits.
-  void run_target(const Cpu& cpu) {
+  void run_target(const Cpu& cpu, std::span<const index_t> running) {
     index_t n = 0;
     std::fill(counts_.begin(), counts_.end(), 0);
-    for (const index_t b : order_) {
+    for (const index_t b : running) {
       const Proposal<S> proposal = draft_.proposal(b);
-      ids_[at(n)] = texts_[at(b)].text.last().front();
+      ids_[at(n)] = texts_[b].text.last().front();
       std::copy(proposal.tokens.begin(), proposal.tokens.end(), ids_.begin() + n + 1);
       counts_[at(b)] = proposal.size() + 1;
       n += counts_[at(b)];
     }
     target_.forward(cpu, first(ids_, n), counts_, counts_);
     if (options_.logit_processor) {
-      for (const index_t b : order_) guarded(texts_[at(b)], [&] { process_logits(b); });
+      for (const index_t b : running) texts_[b].guarded([&] { process_logits(b); });
     }
     target_.top(cpu);
   }
@@ -290,7 +219,7 @@ class SpeculativeDecoder {
     const auto drafted = draft_.proposal(b).tokens;
     for (std::size_t i = 0; i <= drafted.size(); ++i) {
       const auto row = target_.logits_of(b).rows(static_cast<index_t>(i), 1);
-      options_.logit_processor(texts_[at(b)].text.text(drafted.first(i)), std::span<S>(row.data(), at(row.size())));
+      options_.logit_processor(texts_[b].text.text(drafted.first(i)), std::span<S>(row.data(), at(row.size())));
     }
   }
 
@@ -299,7 +228,7 @@ class SpeculativeDecoder {
   /// \returns how many these are
   /// \throws Error when the text comes to logits without a finite largest one
   index_t extend(const Cpu& cpu, index_t b, std::span<index_t> fresh) {
-    Text& t = texts_[at(b)];
+    RunningText& t = texts_[b];
     if (t.is_finished()) return 0;
     const Proposal<S> drafted = draft_.proposal(b);
     const index_t position = t.text.text().size(), sound = target_.sound(b);
@@ -328,7 +257,7 @@ class SpeculativeDecoder {
 
   /// Which of the proposed tokens stay. \param position  of the first
   Verdict verify(const Cpu& cpu, index_t b, const Proposal<S>& proposal, index_t position) {
-    const Sampling& sampling = texts_[at(b)].sampling;
+    const Sampling& sampling = texts_[b].sampling;
     if (sampling.is_greedy()) return verify_greedy(proposal.tokens, target_.top_of(b));
     const auto weigh = [&](index_t i) {
       const auto row = target_.logits_of(b).rows(i, 1);
@@ -340,14 +269,12 @@ class SpeculativeDecoder {
 
   DecodeOptions options_;
   index_t chain_, capacity_;
-  std::vector<Text> texts_;
-  std::uint64_t arrivals_ = 0;
+  RunningTexts texts_;
   TargetSession<TargetConfig, T> target_;
   Session draft_;
   // Of one forward: what goes into it, the tokens one position later, and per text how many, and how many to choose.
   std::vector<index_t> ids_, next_, counts_, choices_;
   std::vector<Sampling> samplings_;  // by which each text is drafted
-  std::vector<index_t> order_;       // texts that take part, in turn
 };
 
 }  // namespace k3spec
