@@ -31,7 +31,7 @@ void check_several(const char* name, const DecodeOptions& options, Make&& make) 
     seeds.push_back(100 + prompts.size());
   }
   DecodeOptions o = options;
-  o.max_new_tokens = 30;
+  o.max_new_tokens = 24;
   o.stop_token_ids = {101};  // e
   auto one = make(o, 1);
   std::vector<DecodeResult> alone;
@@ -49,10 +49,8 @@ void check_several(const char* name, const DecodeOptions& options, Make&& make) 
   for (const index_t texts : {1, 3, 16}) {
     o.prefill_chunk = texts == 3 ? 7 : 64;
     auto decoder = make(o, texts);
-    for (const int threads : {1, 2}) {
-      const auto results = decoder.generate_all(Cpu{threads}, prompts, seeds);
-      for (std::size_t i = 0; i < prompts.size(); ++i) compare(results[i], i, "together");
-    }
+    const auto results = decoder.generate_all(Cpu{texts == 3 ? 1 : 2}, prompts, seeds);
+    for (std::size_t i = 0; i < prompts.size(); ++i) compare(results[i], i, "together");
     CHECK(decoder.generate_all(Cpu{1}, {}).empty());
   }
 
@@ -90,15 +88,13 @@ void check_several(const char* name, const DecodeOptions& options, Make&& make) 
   for (index_t text = 0; text < 3; ++text) CHECK(decoder.is_finished(text));
 }
 
-/// Greedy, and by both rules at a temperature.
+/// Greedy, and at a temperature.
 template <class Make>
 void check_several(const char* name, Make&& make, double min_confidence = 0) {
   DecodeOptions o;
   o.min_confidence = min_confidence;
   check_several(name, o, make);
   o.temperature = 0.8;
-  check_several(name, o, make);
-  o.verification = Verification::token;
   check_several(name, o, make);
 }
 
