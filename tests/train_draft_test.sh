@@ -177,8 +177,9 @@ expect 1 "step 2: held-out loss: found nan, wanted a finite number; there is no 
 # A run may begin with a draft, of which it has the kind and all that belongs to it.
 weights() { tail -c 60000 "$1/model.safetensors"; }  # the step that the file names is another
 for kind in a dflash dspark o; do
-  expect 0 "trained 1 of 1 steps" --target "$tiny" --batch 2 --length 24 --eval-windows 2 --init-from "$dir/$kind" \
-    --out "$dir/from.$kind" --steps 1 --lr 0
+  with=("${small[@]}")
+  [[ $kind != d* ]] || with=("${blocks[@]}")
+  expect 0 "trained 1 of 1 steps" "${with[@]}" --init-from "$dir/$kind" --out "$dir/from.$kind" --steps 1 --lr 0
   cmp <(weights "$dir/$kind/latest") <(weights "$dir/from.$kind/latest") || fail "--init-from has other parameters"
   cmp "$dir/$kind/latest/config.json" "$dir/from.$kind/latest/config.json" || exit 1
 done
