@@ -84,10 +84,11 @@ struct BlockTotals {
     weight += other.weight;
     return *this;
   }
-  /// \throws Error unless a batch of this weight can be one of those summed here; sums of weights never round below one
-  void check_holds(double own) const {
-    if (weight >= own) return;
-    throw Error("totals: weight", std::to_string(weight), "at least the batch's own " + std::to_string(own));
+  /// Those of this batch's step. \param given  what was summed; none: the batch is alone
+  /// \throws Error unless this batch can be one of those summed; a sum of weights never rounds below one of them
+  BlockTotals of_step(const std::optional<BlockTotals>& given) const {
+    if (!given || given->weight >= weight) return given.value_or(*this);
+    throw Error("totals: weight", std::to_string(given->weight), "at least the batch's own " + std::to_string(weight));
   }
 };
 

@@ -60,8 +60,7 @@ class DFlashObjective {
     return a.peak();
   }
 
-  /// What a batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
-  /// forward_backward.
+  /// What a batch adds to its step's totals: to be summed over all batches, and ranks, before any forward_backward.
   Totals count(const Batch& batch) {
     check_block_batch(span_, vocabulary, batch);
     b_.targets.fill(rule_, span_, batch);
@@ -130,8 +129,7 @@ class DFlashObjective {
   DFlashSums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Target& target, const Batch& batch,
                  const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
     DFlashSums sums;
-    const Totals own = count(batch), all = totals.value_or(own);
-    all.check_holds(own.weight);
+    const Totals own = count(batch), all = own.of_step(totals);
     sums.loss.denominator = own.weight;
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, target.embed_tokens, b_.noise);

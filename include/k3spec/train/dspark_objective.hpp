@@ -73,8 +73,7 @@ class DSparkObjective {
     return a.peak();
   }
 
-  /// What a batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
-  /// forward_backward.
+  /// What a batch adds to its step's totals: to be summed over all batches, and ranks, before any forward_backward.
   Totals count(const Batch& batch) {
     check(batch);
     b_.targets.fill(rule_, span_, batch);
@@ -169,8 +168,7 @@ class DSparkObjective {
 
   Sums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
            const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
-    const Totals own = count(batch), all = totals.value_or(own);
-    all.check_holds(own.weight);
+    const Totals all = count(batch).of_step(totals);
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);
     Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
