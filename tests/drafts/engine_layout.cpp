@@ -107,8 +107,8 @@ struct Exported : test::TemporaryDirectory {
   /// As other tools write it: what only this library names taken away.
   io::json foreign() const {
     io::json root = config();
-    for (const char* own : {"aux_stream", "layer_ids", "softmax_mscale", "state_norm", "mla_use_nope", "mla_norm_eps",
-                            "mla_use_output_gate", "train_embeddings", "num_aux_hidden_states"}) {
+    for (const char* own : {"aux_stream", "layer_ids", "softmax_mscale", "state_norm", "ttt_steps", "mla_use_nope",
+                            "mla_norm_eps", "mla_use_output_gate", "train_embeddings", "num_aux_hidden_states"}) {
       root.erase(own);
     }
     return root;

@@ -88,15 +88,21 @@ TEST_CASE("a device that a link leads to is written to, and both stay") {
   CHECK_THROWS_WITH_AS(write_text(d / "full", "text"), doctest::Contains("No space left on device"), Error);
 }
 
-TEST_CASE("what the process has open is written to by its number, behind what stands there") {
+TEST_CASE("what the process has open is written to by its number, from where it has got on") {
   const test::TemporaryDirectory d;
-  write_text(d / "file", "before ");
-  const int file = ::open((d / "file").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  write_text("/dev/fd/" + std::to_string(file), "after");
-  CHECK(::write(file, ".", 1) == 1);  // still the same file
+  write_text(d / "file", "0123456789");
+  const int file = ::open((d / "file").c_str(), O_WRONLY | O_CLOEXEC);
+  fs::create_symlink("/dev/fd/" + std::to_string(file), d / "link");
+  CHECK(::write(file, "a", 1) == 1);
+  write_text("/dev/fd/" + std::to_string(file), "bc");
+  write_text(d / "link", "d");
+  CHECK(::write(file, "e", 1) == 1);  // still the same file, and behind what was written
   ::close(file);
-  CHECK(test::contents(d / "file") == "before after.");
-  CHECK(test::entries(d.path()) == 1);
+  CHECK(test::contents(d / "file") == "abcde56789");
+  CHECK(test::entries(d.path()) == 2);
+  const int reading = ::open((d / "file").c_str(), O_RDONLY | O_CLOEXEC);
+  CHECK_THROWS_AS(write_text("/dev/fd/" + std::to_string(reading), "x"), Error);
+  ::close(reading);
 }
 
 TEST_CASE("no place to write to: folders, sockets and circles are refused by name, before anything is written") {

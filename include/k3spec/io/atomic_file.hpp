@@ -34,12 +34,19 @@ class FileSink {
   explicit FileSink(const std::filesystem::path& path)
       : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {}
 
-  /// Goes on behind what stands there; what is written through is opened as it is.
+  /// Goes on behind what stands there; what is written through is opened as it is, or goes on where the process has
+  /// got.
   static FileSink append_to(const Destination& to) {
     if (!to.written_through) return FileSink(to.path, O_CREAT | O_APPEND, "a file that can be written");
+    const char* wanted = "a device that can be written, or a FIFO that is read";
+    if (to.number) {
+      FileSink sink(to.path.string(), ::fcntl(*to.number, F_DUPFD_CLOEXEC, 0), wanted);
+      sink.written_through_ = true;
+      return sink;
+    }
     // Without a reader, opening a FIFO would wait for one.
-    FileSink sink(to.path, O_APPEND | O_NOCTTY | O_NONBLOCK, "a device that can be written, or a FIFO that is read");
-    if (::fcntl(sink.file_, F_SETFL, O_APPEND) != 0) sink.fail("a device that can be written");
+    FileSink sink(to.path, O_APPEND | O_NOCTTY | O_NONBLOCK, wanted);
+    if (::fcntl(sink.file_, F_SETFL, O_APPEND) != 0) sink.fail(wanted);
     sink.written_through_ = true;
     return sink;
   }
@@ -78,10 +85,11 @@ class FileSink {
   }
 
  private:
-  FileSink(const std::filesystem::path& path, int flags, std::string_view wanted)
-      : path_(path.string()), file_(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666)) {
+  FileSink(std::string path, int file, std::string_view wanted) : path_(std::move(path)), file_(file) {
     if (file_ < 0) fail(wanted);
   }
+  FileSink(const std::filesystem::path& path, int flags, std::string_view wanted)
+      : FileSink(path.string(), ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666), wanted) {}
   [[noreturn]] void fail(std::string_view wanted) const { throw Error(path_, last_system_error(), wanted); }
 
   std::string path_;

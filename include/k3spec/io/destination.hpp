@@ -4,11 +4,14 @@
 /// defines: io::Destination, io::destination
 
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/input_file.hpp>
@@ -21,15 +24,26 @@ struct Destination {
   bool written_through = false;
   /// Permissions of the regular file that stands there.
   std::optional<::mode_t> mode = {};
+  /// The number under which the process has it open already.
+  std::optional<int> number = {};
 };
 
 namespace detail {
 
-/// Whether a link is one of the kernel's, for a file that is open: /dev/stdout leads to one.
-inline bool is_open_file_link(const std::filesystem::path& link) {
+/// The folder of a link, its own links followed. In /proc the kernel keeps links for files that are open: /dev/stdout
+/// leads to one.
+inline std::string folder_of(const std::filesystem::path& link) {
   std::error_code ignored;
-  const auto folder = std::filesystem::canonical(link.has_parent_path() ? link.parent_path() : ".", ignored).string();
-  return folder.rfind("/proc/", 0) == 0;
+  return std::filesystem::canonical(link.has_parent_path() ? link.parent_path() : ".", ignored).string();
+}
+
+/// The number of a link in this process's folder of open files.
+inline std::optional<int> own_file_number(const std::filesystem::path& link, const std::string& folder) {
+  if (folder != "/proc/" + std::to_string(::getpid()) + "/fd") return std::nullopt;
+  const std::string name = link.filename().string();
+  int number = 0;
+  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return failed == std::errc() && end == name.data() + name.size() ? std::optional(number) : std::nullopt;
 }
 
 /// \param status  of the file itself, not of a link
@@ -56,9 +70,11 @@ inline Destination destination(const std::filesystem::path& name) {
       throw Error(name.string(), last_system_error(), "a place to write to");
     }
     if (!S_ISLNK(status.st_mode)) return detail::known_destination(name, at, status, false);
-    if (detail::is_open_file_link(at)) {
+    if (const std::string folder = detail::folder_of(at); folder.rfind("/proc/", 0) == 0) {
       if (::stat(at.c_str(), &status) != 0) throw Error(name.string(), last_system_error(), "a place to write to");
-      return detail::known_destination(name, at, status, true);
+      Destination open_already = detail::known_destination(name, at, status, true);
+      open_already.number = detail::own_file_number(at, folder);
+      return open_already;
     }
     std::error_code failed;
     const auto target = std::filesystem::read_symlink(at, failed);
