@@ -193,6 +193,13 @@ mkdir "$dir/wide"
 cp "$dir/a/latest/model.safetensors" "$dir/wide"
 sed 's/"hidden_size": 128/"hidden_size": 256/' "$dir/a/latest/config.json" >"$dir/wide/config.json"
 expect 1 "hidden_size: found 256, wanted 128" "${from[@]}" "$dir/wide"
+for kind in a dflash dspark; do  # what is not finite is neither begun nor gone on with
+  rm -rf "$dir/broken" && cp -r "$dir/$kind" "$dir/broken"
+  poke_nan "$dir/broken/latest/model.safetensors"
+  expect 1 "found nan, wanted a finite number" "${small[@]:0:6}" --out "$dir/e" --steps 1 \
+    --init-from "$dir/broken"
+  expect 1 "found nan, wanted a finite number" "${small[@]:0:6}" --out "$dir/broken" --resume --steps 9
+done
 
 # A signal ends a run after its step; what it made is saved.
 await() {  # command: until it holds
