@@ -127,6 +127,8 @@ TEST_CASE("each option makes another run, which learns, and goes on bit for bit"
     train(plain, text.open(), 2), train(whole, text.open(), 2);
     CHECK_FALSE(same_parameters(plain, whole));
     whole.save(checkpoints);
+    const auto config = io::read_json(*checkpoints.latest() / draft_config_name);
+    CHECK(io::draft_conventions<DraftKind::eagle3>(config).ttt_steps == whole.settings().ttt_steps);
     resumed.resume(*checkpoints.latest());
     train(whole, text.open(), 40), train(resumed, text.open(), 40);
     CHECK(same_parameters(whole, resumed));
