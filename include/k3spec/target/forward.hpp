@@ -72,7 +72,7 @@ class FrozenTarget {
     Scope scope(arena);
     std::byte* memory = arena.take<std::byte>(static_cast<index_t>(bytes_of(tokens, 0, sequences)));
     // Sequences know nothing of one another: each thread takes some through all layers. One alone has all threads.
-    const Cpu device = threads_for(cpu, rows);
+    const Cpu device = threads_for(cpu, rows, sequences);
     const index_t parts = std::min<index_t>(std::max(device.threads, 1), sequences);
     parallel_for(device, parts, [&](index_t p) {
       const index_t first = part_begin(tokens, p, parts), count = part_begin(tokens, p + 1, parts) - first;
@@ -97,10 +97,11 @@ class FrozenTarget {
   }
 
  private:
-  /// A call with few rows in a small model is over before other threads would have woken up for each of its products.
-  static Cpu threads_for(const Cpu& cpu, index_t rows) {
-    constexpr index_t per_layer = Model::active_parameters() / layers, worth_waking = index_t{1} << 22;
-    return rows * per_layer < worth_waking ? Cpu{1} : cpu;
+  /// A call with few rows in a small model is over before other threads would have woken up for each of its products;
+  /// for several sequences they wake up once.
+  static Cpu threads_for(const Cpu& cpu, index_t rows, index_t sequences) {
+    constexpr index_t model = Model::active_parameters(), worth_waking = index_t{1} << 22;
+    return rows * (sequences > 1 ? model : model / layers) < worth_waking ? Cpu{1} : cpu;
   }
 
   /// Some sequences of a batch.
