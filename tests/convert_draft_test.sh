@@ -60,7 +60,7 @@ for version in 3 3.1; do
     compare "$dir/foreign$version" "$dir/probe" || fail "betas that are not there are others"
   fi
 done
-cp -r "$dir/v3/latest" "$dir/broken" && poke_nan "$dir/broken/model.safetensors"
+cp -rL "$dir/v3/latest" "$dir/broken" && poke_nan "$dir/broken/model.safetensors"
 expect 1 "found nan, wanted a finite number" --draft "$dir/broken" --out "$dir/e"
 train k3
 expect 1 "architectures: found a Kimi K3 draft, wanted one with DeepSeek-V3's block" --draft "$dir/k3/latest" --out "$dir/e"
