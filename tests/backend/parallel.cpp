@@ -1,9 +1,14 @@
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -60,6 +65,26 @@ TEST_CASE("several threads loop at once, each with helpers of its own, which end
   }
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a forked process has helpers of its own") {
+  parallel_for(Cpu{2}, 8, [](index_t) {});
+  const ::pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // Whoever comes first waits for the other, but not for ever.
+    std::atomic<int> come = 0;
+    std::array<std::thread::id, 2> who;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    parallel_for(Cpu{2}, 2, [&](index_t i) {
+      who[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+      for (++come; come < 2 && std::chrono::steady_clock::now() < end;) std::this_thread::yield();
+    });
+    std::_Exit(who[0] != who[1] ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("threads that wait take no time from others") {

@@ -3,7 +3,7 @@
 /// The threads that help one thread with its loops. They wait without taking a core from anybody: a helper looks for
 /// the next loop for some microseconds, as a step is made of loops that follow one another closely, and then sleeps.
 /// Nobody waits for a helper that has not come: on a busy machine, where it may take milliseconds until it runs, the
-/// caller does the loop alone.
+/// caller does the loop alone. A forked process has none of its parent's helpers, and starts its own.
 /// defines: cpu::ThreadTeam
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include <cstdlib>
 
 #include <pthread.h>
-#include <unistd.h>
 
 namespace k3spec::cpu {
 
@@ -61,24 +60,34 @@ class ThreadTeam {
 
   ThreadTeam() = default;
   ~ThreadTeam() {
+    at_work() = true;  // what still loops while the thread ends (destructors do) loops alone
     if (threads_ == nullptr) return;
     stop_.store(true, std::memory_order_relaxed);
     state_.fetch_add(turn, std::memory_order_release);
     state_.notify_all();
-    // A forked process has no threads but the one that forked.
-    for (int i = 0; i < started_ && process_ == ::getpid(); ++i) ::pthread_join(threads_[i], nullptr);
+    for (int i = 0; i < started_ && forks_ == forks(); ++i) ::pthread_join(threads_[i], nullptr);
     std::free(threads_);
+  }
+
+  /// Forks between the program's first process and this one, which has no threads but the one that forked.
+  static int& forks() {
+    static int count = 0;
+    return count;
+  }
+  static void count_forks() {
+    [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { ++forks(); });
   }
 
   /// Where the system gives no more threads, there are fewer helpers.
   void start(int helpers) {
     helpers = std::min(helpers, most_helpers);
+    if (forks_ != forks()) started_ = 0, forks_ = forks();
     if (started_ >= helpers) return;
+    count_forks();
     const auto bytes = static_cast<std::size_t>(helpers) * sizeof(::pthread_t);
     auto* more = static_cast<::pthread_t*>(std::realloc(threads_, bytes));
     if (more == nullptr) return;
     threads_ = more;
-    process_ = ::getpid();
     const auto help = [](void* team) -> void* {
       static_cast<ThreadTeam*>(team)->help();
       return nullptr;
@@ -139,7 +148,7 @@ class ThreadTeam {
   void* context_ = nullptr;
   ::pthread_t* threads_ = nullptr;
   int started_ = 0;
-  ::pid_t process_ = 0;
+  int forks_ = forks();
 };
 
 }  // namespace k3spec::cpu
