@@ -72,6 +72,34 @@ TEST_CASE("the vocabulary and conventions of another draft are refused before th
   refuse({vocabulary(), {1, 2, 4}, {.state_norm = StateNorm::post_norm}}, "state_norm");
 }
 
+TEST_CASE("a token is predicted where its mask says, and taught where the target's choice behind it can be said") {
+  std::vector<index_t> ids, chosen(63), layers{1, 2, 4};
+  for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
+  TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21)};
+  TargetStates<test::SmallTarget, float> states(test::small_target<float>(), eagle3_taps(layers, 6, {}), 3, 21);
+  states.run(Cpu{}, windows);
+  std::vector<float> all(63 * test::SmallTarget::vocab_size);
+  const Rows<float, test::SmallTarget::vocab_size> logits(all.data(), 63);
+  states.target().compute_logits(Cpu{}, states.last(), logits);
+  argmax(Cpu{}, logits, Vector<index_t>(chosen.data(), 63));
+
+  auto trainer = make<float>();
+  std::int64_t taught = 0;
+  for (std::size_t i = 0; i < 63; ++i) {
+    CAPTURE(i);
+    std::vector<std::uint8_t> mask(63, 0);
+    mask[i] = 1;
+    windows.loss_mask = Vector<const std::uint8_t>(mask.data(), 63);
+    const auto seen = trainer.evaluate(windows)[0];
+    const bool has_one_before = i % 21 > 0;
+    CHECK(seen.chains == (has_one_before ? 1 : 0));
+    CHECK(seen.supervised == (has_one_before && vocabulary().contains(chosen[i]) ? 1 : 0));
+    taught += seen.supervised;
+  }
+  CHECK(taught > 0);
+  CHECK(taught < 60);
+}
+
 TEST_CASE("a step with nothing to say counts its chains, and updates nothing") {
   auto trainer = make<float>(), seen = make<float>();
   std::vector<index_t> ids;
