@@ -1,14 +1,18 @@
 #pragma once
 /// \file
 /// What the example programs share.
-/// defines: run_program, make_device, add_device_options, DeviceOptions, name_of, add_named
+/// defines: say, open_standard_files, run_program, make_device, add_device_options, DeviceOptions, name_of, add_named
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -22,16 +26,28 @@
 
 namespace k3spec::examples {
 
+/// A line on standard error, if anybody hears it.
+inline void say(const std::string& line) { std::fputs((line + '\n').c_str(), stderr); }
+
+/// Standard input, output and error that were closed lead nowhere: else the next file opened would take their number,
+/// and get what is said.
+inline void open_standard_files() {
+  for (int file = 0; file <= 2; ++file) {
+    if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", file == 0 ? O_RDONLY : O_WRONLY);
+  }
+}
+
 /// Runs `body`, which may return an exit status; an exception becomes one line on standard error and exit status 1.
 template <class F>
 int run_program(const char* name, F&& body) {
+  open_standard_files();
   try {
     require_cpu_features();
     if constexpr (std::is_same_v<decltype(body()), int>) return body();
     body();
     return 0;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{}: {}\n", name, printable(e.what(), 30000, true));
+    say(fmt::format("{}: {}", name, printable(e.what(), 30000, true)));
     return 1;
   }
 }

@@ -180,7 +180,9 @@ inline void add_flags(CLI::App& app, Options& o) {
   app.footer(
       "Exit status: 0 when all steps are made or the time is over, 1 on an error, 128 + n when signal n stopped it: "
       "on\n"
-      "SIGINT (130), SIGTERM (143) and SIGHUP (129) it finishes the step and saves; a second one ends it at once.");
+      "SIGINT (130), SIGTERM (143) and SIGHUP (129) it finishes the step and saves; another one, half a second later "
+      "or\n"
+      "more, ends it at once.");
 }
 
 }  // namespace k3spec::examples
