@@ -13,6 +13,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
+#include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/trainer.hpp>
 
 #include "training_run.hpp"
@@ -87,7 +88,7 @@ int run(const Job& job, F&& make_setup) {
   heldout.check_length(o.settings.rows());
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
     const std::string warning = mask_token_warning<typename Trainer::Config>();
-    if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
+    if (!warning.empty()) say("warning: " + warning);
   }
   std::optional<LoadedDraft<Draft, float>> draft;
   if (job.init_from) {
@@ -105,7 +106,7 @@ int run(const Job& job, F&& make_setup) {
   trainer.set_data(data);
   if (job.resumed) resume(job, trainer);
   if (draft) trainer.start_from(std::move(draft->parameters));
-  std::filesystem::create_directories(o.out);
+  CheckpointDirectory(o.out).prepare();  // what could not be saved is not trained
   fmt::print("{}: {} trained parameters, target layers {}, {} of {} tokens, {:.0f} MB of activations\n", o.draft,
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);

@@ -159,6 +159,24 @@ TEST_CASE("a checkpoint is synced before it is moved, and after; where that fail
   test::fsyncs = nullptr;
 }
 
+TEST_CASE("what could never be saved is known before, and a checkpoint that no link names is found") {
+  Run run;
+  CHECK(CheckpointDirectory(run.root).newest() == std::nullopt);
+  run.checkpoints.prepare();
+  CHECK(run.names().empty());
+  for (const index_t step : {5, 40}) run.save(step, "text");
+  std::filesystem::create_directory(run.root / "step-00000060.tmp");
+  std::filesystem::remove(run.root / "latest");
+  CHECK(run.read() == "none");
+  CHECK(run.checkpoints.newest() == run.root / "step-00000040");
+  CHECK_NOTHROW(run.checkpoints.prepare());
+  std::filesystem::create_directory(run.root / "latest");
+  CHECK_THROWS_WITH_AS(run.checkpoints.prepare(), doctest::Contains("latest: found something else than a link"), Error);
+  io::write_text(run / "file", "");
+  CHECK_THROWS_WITH_AS(CheckpointDirectory(run / "file").prepare(), doctest::Contains("a directory that can be"),
+                       Error);
+}
+
 TEST_CASE("other files in the directory stay") {
   Run run;
   run.save(1, "1");

@@ -45,6 +45,30 @@ class CheckpointDirectory {
     return root_ / name;
   }
 
+  /// The checkpoint of the highest step, whether or not `latest` names it: a copy of a directory may have lost its
+  /// links.
+  std::optional<Path> newest() const {
+    std::optional<std::pair<index_t, Path>> best;
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(root_, failed)) {
+      const auto step = step_of(entry.path().filename().string());
+      if (step && (!best || *step > best->first)) best.emplace(*step, entry.path());
+    }
+    return best ? std::optional(best->second) : std::nullopt;
+  }
+
+  /// Makes the directory. \throws Error, before a run finds out after hours, when no checkpoint could be saved in it
+  void prepare() const {
+    const Path link = root_ / latest_name, trial = root_ / (std::string(prefix) + "trial" + temporary);
+    std::error_code failed;
+    const auto there = std::filesystem::symlink_status(link, failed);
+    if (std::filesystem::exists(there) && !std::filesystem::is_symlink(there)) {
+      throw Error(link.string(), "something else than a link", "a link to the newest checkpoint, or nothing");
+    }
+    create(trial);
+    remove_all(trial);
+  }
+
   /// What a user means by a directory: its newest checkpoint if it has some, else itself.
   static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
 
