@@ -295,6 +295,7 @@ TEST_CASE("settings of another type are refused by name, not converted") {
   refuse_setting("seed", "-1", "file: seed: found -1, wanted an integer of 0 to 2^64 - 1");
   refuse_setting("seed", "1.0", "file: seed: found 1.0");
   refuse_setting("total_steps", "1e300", "file: total_steps: found 1e+300, wanted an integer");
+  refuse_setting("total_steps", "9223372036854775807", "file: total_steps: found 9223372036854775807, wanted a number");
   refuse_setting("lr", "null", "file: lr: found null, wanted a number");
   refuse_setting("max_grad_norm", "null", "file: max_grad_norm: found null");
   refuse_setting("max_grad_norm", "\"none\"", "file: max_grad_norm: found \"none\"");

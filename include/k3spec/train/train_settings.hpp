@@ -205,13 +205,14 @@ struct TrainSettings {
       if (!known) fail(name, at(name), io::detail::all_names<E>());
       value = *known;
     }
-    /// `meaning` where the file has `word`.
+    /// `meaning` where the file has `word`, and only there.
     template <class T>
     void read_or(const char* name, const io::json& word, T meaning, T& value) const {
       if (at(name) == word) {
         value = meaning;
       } else {
         read(name, value);
+        if (value == meaning) fail(name, at(name), "a number that is in range, or " + word.dump());
       }
     }
 
