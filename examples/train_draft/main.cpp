@@ -58,6 +58,10 @@ void complete(Options& o) {
   if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
   if (o.log.empty()) o.log = o.out / "train.jsonl";
   o.timed = o.flags["total_steps"]->count() == 0;
+  if (!o.timed && o.settings.schedule.total_steps > WarmupCosine::max_steps) {  // one of these would mean: not fixed
+    throw Error("--steps", fmt::format("{}", o.settings.schedule.total_steps),
+                fmt::format("1 to {}", WarmupCosine::max_steps));
+  }
   if (o.timed && !o.resume) {
     if (o.settings.schedule.warmup_steps < 2) {
       throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
@@ -119,6 +123,10 @@ int train(Options o, const examples::StopSignals& stop) {
     if (finished(o, *latest)) return 0;
   } else if (latest) {
     throw Error("--out", latest->string(), "a directory without a run, or --resume");
+  } else if (const auto unnamed = CheckpointDirectory(o.out).newest()) {
+    throw Error("--out",
+                fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
+                "a directory without a run; with such a link --resume goes on");
   }
   o.settings.check();
   o.parallel.check<examples::TargetConfig>();
