@@ -123,6 +123,8 @@ expect 1 "nowhere/train.txt: found No such file or directory" --target nowhere -
 expect 1 "window length: found 9999999" "${small[@]}" --out "$dir/e" --steps 1 --length 9999999
 expect 1 "ttt_steps: found 0" "${small[@]}" --out "$dir/e" --steps 1 --ttt-steps 0
 expect 1 "schedule: total_steps: found 0" "${small[@]}" --out "$dir/e" --steps 0
+expect 1 "--steps: found 9223372036854775807, wanted 1 to 4294967296" \
+  "${small[@]}" --out "$dir/e" --steps 9223372036854775807
 expect 1 "batch and length: found 4611686018427387905 windows of 4" \
   "${small[@]}" --out "$dir/e" --steps 1 --batch 4611686018427387905 --length 4
 # What cannot be is said before the target is loaded: this one has no tensors.
@@ -158,7 +160,7 @@ expect 1 "trainer.json: target: found " "${small[@]}" --target "$dir/target" --o
 printf '\n%.0s' {1..3000} >"$dir/newlines.txt"
 cat "$dir/newlines.txt" "$tiny/heldout.txt" | head -c 4500 >"$dir/sparse.txt"
 for kind in eagle3 dspark; do
-  expect 1 "newlines.txt: found no update in 2 steps, 2 with nothing supervised" --target "$tiny" --batch 2 --length 24 \
+  expect 1 "newlines.txt: found no update in 3 steps, 3 with nothing supervised" --target "$tiny" --batch 2 --length 24 \
     --draft $kind --eval-windows 2 --out "$dir/nothing$kind" --steps 3 --save-every 2 --packing apart \
     --train "$dir/newlines.txt"
   [[ ! -e "$dir/nothing$kind/latest" ]] || fail "a draft that learnt nothing was saved"
@@ -201,6 +203,20 @@ for kind in a dflash dspark; do  # what is not finite is neither begun nor gone 
   expect 1 "found nan, wanted a finite number" "${small[@]:0:6}" --out "$dir/broken" --resume --steps 9
 done
 
+# No checkpoint is lost to a run that does not see it, nor a run for want of somebody who reads what it says.
+cp -r "$dir/prefix" "$dir/lost"
+rm "$dir/lost/latest"
+expect 1 "--out: found $dir/lost/step-00000002, which no link 'latest' names" "${blocks[@]}" --out "$dir/lost" --steps 1
+"$program" "${small[@]}" --out "$dir/quiet" --steps 2 --progress lines 2>&- >/dev/null || fail "standard error closed"
+grep -v '^{' "$dir/quiet/train.jsonl" && fail "the log has what standard error was to get"
+("$program" "${small[@]}" --out "$dir/unread" --steps 9 --progress lines 2>&1 || fail "nobody reads") | true
+[[ -e "$dir/unread/latest" ]] || fail "a run whose output nobody reads was not saved"
+mkfifo "$dir/fifo"
+head -n 3 "$dir/fifo" >/dev/null &
+sleep 0.2
+expect 1 "fifo: found Broken pipe, wanted room for " "${small[@]}" --out "$dir/broken.log" --steps 1000000 --log "$dir/fifo"
+[[ "$output" == *"the last good checkpoint is $dir/broken.log/step-"* ]] || fail "a broken log lost the run: $output"
+
 # A signal ends a run after its step; what it made is saved.
 await() {  # command: until it holds
   for _ in {1..1200}; do
@@ -217,6 +233,8 @@ for signal in INT:130 TERM:143 HUP:129; do
   run=$!
   await grep -qs '"grad_norm"' "$out/train.jsonl"
   kill -s "${signal%:*}" $run
+  sleep 0.01
+  kill -s "${signal%:*}" $run 2>/dev/null  # told twice, as `timeout` and terminals do
   await ended
   wait $run
   found=$?
@@ -230,7 +248,7 @@ expect 0 "trained $((made + 1)) of $((made + 1)) steps" "${small[@]}" --out "$ou
 run=$!
 await test -e "$dir/twice/train.jsonl"  # now it looks at all held-out text, which takes seconds
 kill -s INT $run
-sleep 0.1
+sleep 0.7  # sooner it would be the same wish
 kill -s TERM $run
 await ended
 wait $run

@@ -69,7 +69,7 @@ class Run {
       if (!planned_ && trainer_.next_step() >= trainer_.settings().schedule.warmup_steps) plan();
       const index_t done = trainer_.next_step();
       if (done % options_.eval_every == 0) look();
-      if (done % options_.save_every == 0) save();
+      if (done % options_.save_every == 0 && worth_saving()) save();
     }
     if (stopped() && trainer_.next_step() < total()) return stop();
     finish();
@@ -91,7 +91,7 @@ class Run {
     return {t.next_step(), t.optimizer().steps(), t.unsupervised(), t.optimizer().skipped()};
   }
 
-  bool stopped() const { return stop_.received() != 0; }
+  bool stopped() const { return stop_.received() != 0 || log_failure_; }
   /// A machine that became slower after its speed was measured must not stretch the time that was asked for.
   bool late() const { return options_.timed && planned_ && clock_.seconds() > 1.1 * 60 * options_.minutes; }
 
@@ -112,7 +112,17 @@ class Run {
                    {"grad_norm", report.grad_norm},
                    {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
                    {"seconds", seconds}});
-    log_.write(record);
+    log(record);
+  }
+
+  /// A log that cannot be written ends the run as a signal does: what it made is saved first.
+  void log(const JsonLog::Record& record) {
+    if (log_failure_) return;
+    try {
+      log_.write(record);
+    } catch (const Error& e) {
+      log_failure_ = e;
+    }
   }
 
   static JsonLog::Record numbers(const typename Trainer::Metrics& sums) {
@@ -130,7 +140,7 @@ class Run {
     look_seconds_ = clock.seconds();
     progress_.note(fmt::format("step {}: held-out loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
                                seen_->loss(), seen_->simulated_accept_length()));
-    log_.write({{"step", trainer_.next_step()}, {"heldout", numbers(*seen_)}});
+    log({{"step", trainer_.next_step()}, {"heldout", numbers(*seen_)}});
     shown_at_ = trainer_.next_step();
   }
 
@@ -146,11 +156,17 @@ class Run {
     seen_at_ = trainer_.next_step();
   }
 
+  bool learnt() const { return counts(trainer_).updates != before_.updates; }
+  /// A run may begin with steps that learn nothing, but not with many: these fail when they are to be saved.
+  bool worth_saving() const {
+    return learnt() || trainer_.next_step() - before_.steps > trainer_.settings().optimizer.max_skipped_in_a_row;
+  }
+
   /// What learnt nothing, or does not know the held-out text any more, is not saved.
   void save() {
     const index_t done = trainer_.next_step();
-    const Counts now = counts(trainer_);
-    if (now.updates == before_.updates) {
+    if (!learnt()) {
+      const Counts now = counts(trainer_);
       throw Error(train_.path(),
                   fmt::format("no update in {} steps, {} with nothing supervised and {} with a gradient that is not "
                               "finite",
@@ -167,18 +183,19 @@ class Run {
     const auto all = static_cast<double>(trainer_.next_step()),
                share = static_cast<double>(trainer_.unsupervised()) / all;
     if (!(share > unsupervised_share)) return;
-    fmt::print(stderr, "warning: {} of {} steps ({:.0f} %) had nothing supervised; more than {:.0f} % is much\n",
-               trainer_.unsupervised(), trainer_.next_step(), 100 * share, 100 * unsupervised_share);
+    say(fmt::format("warning: {} of {} steps ({:.0f} %) had nothing supervised; more than {:.0f} % is much",
+                    trainer_.unsupervised(), trainer_.next_step(), 100 * share, 100 * unsupervised_share));
   }
 
   /// \returns the exit status
   int stop() {
     const index_t done = trainer_.next_step();
-    if (saved_at_ != done) save();
+    if (saved_at_ != done && learnt()) save();
+    if (log_failure_) throw *log_failure_;
     const auto latest = checkpoints_.latest();
-    fmt::print(
-        "stopped by {} after {} steps: {}\n", StopSignals::name(stop_.received()), done,
-        latest ? "saved as " + latest->string() + "; --resume goes on" : std::string("there is nothing to save"));
+    const std::string kept = saved_at_ != done ? "nothing was learnt" : latest ? "" : "there is nothing to save";
+    fmt::print("stopped by {} after {} steps: {}\n", StopSignals::name(stop_.received()), done,
+               kept.empty() ? "saved as " + latest->string() + "; --resume goes on" : kept);
     warn_of_unsupervised();
     return StopSignals::status(stop_.received());
   }
@@ -187,6 +204,7 @@ class Run {
     const index_t done = trainer_.next_step();
     if (shown_at_ != done) look();
     if (saved_at_ != done) save();
+    if (log_failure_) throw *log_failure_;
     warn_of_unsupervised();
     // A resumed run may have had other texts, or another number of steps, before.
     const char* note = done < total() ? ": the time was over; --resume goes on"
@@ -220,6 +238,7 @@ class Run {
   const ByteText& heldout_;
   CheckpointDirectory checkpoints_;
   JsonLog log_;
+  std::optional<Error> log_failure_;
   Progress progress_;
   Clock clock_;
   std::optional<typename Trainer::Metrics> seen_;
