@@ -94,6 +94,7 @@ TEST_CASE("top-p is of all the probability, and top-k of what it keeps") {
   CHECK(truncated<double>({1, 2, 1, 1, 2}, {.top_k = 3}) == std::vector<double>{1, 2, 0, 0, 2});
   CHECK(truncated<double>({1, 1, 1, 1}, {.top_p = .5}) == std::vector<double>{1, 1, 0, 0});
   CHECK(truncated<double>({1, 1, 1, 1}, {.top_p = .51}) == std::vector<double>{1, 1, 1, 0});
+  CHECK(truncated<double>({2, 1, 1}, {.top_p = .5}) == std::vector<double>{2, 0, 0});
   // Min-p is a share of the likeliest's, and takes nothing from what top-p counts.
   CHECK(truncated<double>({4, 2, 1, 1}, {.min_p = .5}) == std::vector<double>{4, 2, 0, 0});
   CHECK(truncated<double>({4, 2, 1, 1}, {.top_p = .7, .min_p = .5}) == std::vector<double>{4, 2, 0, 0});
@@ -189,6 +190,8 @@ TEST_CASE("stop strings end where a search of the whole text finds them, however
       stops.reset();
     }
   }
+  // The string begins again inside what it began with: the two ends of "aabaaa" share "aa".
+  CHECK(StopStrings({"aabaaac"}).feed("aabaaabaaac") == 11);
   CHECK_THROWS_WITH_AS(
       StopStrings({"a", ""}),
       "stop string: found an empty one, wanted at least one byte: it would end a text before it begins", Error);

@@ -300,6 +300,8 @@ TEST_CASE("equal distributions keep every token, disjoint ones none") {
     count(pairs[3], 2);
     count(pairs[2], 0);
   }
+  const Row p{3, 1, 0, 0, 0}, q{0, 0, 1, 2, 3};
+  CHECK_FALSE(stays(distribution(p), distribution(q), 2, 0.0));  // the least that is ever drawn
 }
 
 TEST_CASE("a random number belongs to its seed, its decision and its position") {
