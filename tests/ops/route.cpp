@@ -21,6 +21,9 @@ struct Top1 : Six {
 struct Grouped : Six {
   static constexpr index_t num_expert_group = 3, topk_group = 1;
 };
+struct Threes : Six {
+  static constexpr index_t num_expert_group = 2, topk_group = 1;
+};
 struct AsTheyAre : Six {
   static constexpr bool moe_renormalize = false;
 };
@@ -56,6 +59,13 @@ TEST_CASE_TEMPLATE("equal scores: the lower ids are chosen, of experts and of gr
   CHECK(choose<Top1, S>({S(0.5), S(0.5)}, {S(7.000), S(7.010)}).ids == Ids{1});
   const auto equal = choose<Six>(half, none);
   CHECK(equal.weights == std::vector<S>{S(0.75), S(0.75)});
+}
+
+TEST_CASE("a group weighs what its two best together do, wherever they stand") {
+  const std::vector<double> none(6);
+  CHECK(choose<Threes>({0.1, 0.2, 0.6, 0.5, 0.4, 0.0}, none).ids == Ids{3, 4});  // 0.8 and 0.9
+  CHECK(choose<Threes>({0.6, 0.2, 0.1, 0.0, 0.5, 0.4}, none).ids == Ids{4, 5});
+  CHECK(choose<Threes>({0.6, 0.1, 0.2, 0.4, 0.3, 0.35}, none).ids == Ids{0, 2});  // 0.8 and 0.75
 }
 
 TEST_CASE_TEMPLATE("scores of 0: weights of 0, whatever chose them", S, float, double) {
