@@ -269,3 +269,21 @@ TEST_CASE_TEMPLATE("ranks that divide by the weight of all add up to the whole b
 }
 
 TEST_CASE_TEMPLATE("documents packed into a row are the documents apart", Kind, DFlash, DSpark) { documents<Kind>(); }
+
+TEST_CASE("DSpark: the gradient of the confidence loss is weighed as the options say") {
+  Data<DSpark> data(33);
+  const auto gradient = [&](double weight) {
+    Part<DSpark> part{.data = data,
+                      .first = 0,
+                      .span = {3, 11, 2, 3},
+                      .anchors = {1, 5, 2, 0, 3, 7},
+                      .objective = DSpark::Objective(3, 11, 2, DSparkOptions{.confidence = weight})};
+    part.run(std::nullopt);
+    return values(part.gradients);
+  };
+  const auto without = gradient(0), half = gradient(0.5), whole = gradient(1);
+  CHECK(whole != without);
+  for (std::size_t i = 0; i < half.size(); ++i) {
+    CHECK(half[i] - without[i] == doctest::Approx((whole[i] - without[i]) / 2).epsilon(1e-9).scale(1e-3));
+  }
+}
