@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include <unistd.h>
+
 #include "tests/support/temporary.hpp"
 
 using namespace k3spec;
@@ -69,6 +71,18 @@ TEST_CASE("a log that cannot be read is an error, and stays") {
   std::filesystem::create_symlink("/proc/self/mem", log.file);  // opens, but has nothing at its beginning
   CHECK_THROWS_WITH_AS(JsonLog(log.file, 2), doctest::Contains("wanted a file that can be read"), Error);
   CHECK(std::filesystem::is_symlink(log.file));
+}
+
+TEST_CASE("a log that may not be written is an error, and is not emptied") {
+  const Log log;
+  test::write(log.file, "what stood there");
+  std::filesystem::permissions(log.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(log.file, std::filesystem::perms::owner_read | std::filesystem::perms::others_read);
+  const bool root = ::geteuid() == 0;  // who may write anything
+  if (root) REQUIRE(::seteuid(65534) == 0);
+  CHECK_THROWS_WITH_AS(JsonLog(log.file, 0), doctest::Contains("Permission denied"), Error);
+  if (root) REQUIRE(::seteuid(0) == 0);
+  CHECK(test::contents(log.file) == "what stood there");
 }
 
 TEST_CASE("a log goes where a link leads; a device and a FIFO get its lines and stay") {

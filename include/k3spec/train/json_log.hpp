@@ -36,6 +36,7 @@ class JsonLog {
  private:
   static io::FileSink begin(const io::Destination& to, index_t done) {
     if (!to.written_through) {
+      if (to.mode) io::FileSink::append_to(to);              // what may not be written is not emptied either
       const bool goes_on = done > 0 && to.mode.has_value();  // of what is not there, there is no mode
       io::write_text(to.path, goes_on ? lines_until(to.path, done) : std::string());
     }
