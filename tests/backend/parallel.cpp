@@ -72,6 +72,7 @@ TEST_CASE("a forked process has helpers of its own") {
   const ::pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
+    ::alarm(60);
     // Whoever comes first waits for the other, but not for ever.
     std::atomic<int> come = 0;
     std::array<std::thread::id, 2> who;
