@@ -108,7 +108,7 @@ TEST_CASE("latent attention: causal, bidirectional, and windows that begin in ot
   }
 }
 
-TEST_CASE("latent attention: what is not seen in a tile may be anything finite") {
+TEST_CASE("latent attention: what is not seen in a tile may be anything finite, and behind it anything") {
   Problem<float> p{4};
   const auto sees = [](index_t t) { return Interval{10 + t, 40 + t}; };
   const auto before = p.run(0, 4, sees);
@@ -119,6 +119,17 @@ TEST_CASE("latent attention: what is not seen in a tile may be anything finite")
   const auto after = p.run(0, 4, sees);
   CHECK(std::equal(before.begin(), before.begin() + 3 * heads * latent, after.begin()));
   CHECK(!std::equal(before.begin() + 3 * heads * latent, before.end(), after.begin() + 3 * heads * latent));
+
+  // As a drafted token's that does not stay: the tokens before it keep their bits. In one tile, and at a tile's begin.
+  for (const index_t end : {40, 62}) {
+    const auto ends = [&](index_t t) { return Interval{10 + t, end + t}; };
+    Problem<float> later{6};
+    const auto wanted = later.run(0, 6, ends);
+    std::fill_n(later.kv.begin() + (end + 3) * width, 2 * width, std::numeric_limits<float>::quiet_NaN());
+    const auto found = later.run(0, 6, ends);
+    CHECK(std::equal(wanted.begin(), wanted.begin() + 4 * heads * latent, found.begin()));
+    for (std::size_t i = 4 * heads * latent; i < found.size(); ++i) CHECK(std::isnan(found[i]));
+  }
 }
 
 TEST_CASE_TEMPLATE("latent attention: an offset of all scores changes no bit", S, double, float) {

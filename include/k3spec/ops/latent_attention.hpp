@@ -63,12 +63,33 @@ class LatentAttention {
       const Interval seen = Interval{tile, tile + keys} & sees(t);
       for (index_t r = t * heads; r < (t + 1) * heads; ++r) weigh(r, seen.begin - tile, seen.end - tile, t >= fresh);
     }
-    add_values(keys_here, begin, fresh, Into::accumulate);
-    add_values(keys_here, fresh, stop, Into::overwrite);
+    add_values(tile, keys_here, begin, fresh, Into::accumulate);
+    add_values(tile, keys_here, fresh, stop, Into::overwrite);
   }
 
-  void add_values(const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
+  /// A weight of 0 does not keep out what is no number: beside keys that are not finite, each token meets none but
+  /// those before its end.
+  void add_values(index_t tile, const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
     if (begin == stop) return;
+    const index_t keys = keys_here.extent(0);
+    const auto seen = [&](index_t t) { return std::min(sees(t).end - tile, keys); };
+    if (is_finite(keys_here.rows(seen(begin), keys - seen(begin)))) {
+      add_products(keys_here, begin, stop, into);
+    } else {
+      for (index_t t = begin; t < stop; ++t) add_products(keys_here.rows(0, seen(t)), t, t + 1, into);
+    }
+  }
+
+  static bool is_finite(const Matrix<const T>& x) {
+    for (index_t r = 0; r < x.extent(0); ++r) {
+      for (index_t i = 0; i < x.extent(1); ++i) {
+        if (!std::isfinite(static_cast<S>(x(r, i)))) return false;
+      }
+    }
+    return true;
+  }
+
+  void add_products(const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
     const index_t row = begin * heads, rows = (stop - begin) * heads;
     gemm(Cpu{1}, Matrix<const S>(scores.rows(row, rows).columns(0, keys_here.extent(0))), Op::plain,
          keys_here.columns(0, o.extent(1)), Op::plain, o.rows(row, rows), into);
