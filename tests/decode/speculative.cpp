@@ -373,6 +373,34 @@ TEST_CASE("a broken draft costs speed only") {
   }
 }
 
+TEST_CASE("what is drafted and does not stay breaks nothing: a state that is no number, a processor that throws") {
+  static constexpr index_t bad = 7;
+  Parameters<K3Target<Small>, float> parameters;
+  parameters.initialize(1, 0.4);
+  auto w = parameters.mutable_weights();
+  for (index_t j = 0; j < Small::hidden_size; ++j) w.embed_tokens(bad, j) = std::numeric_limits<float>::quiet_NaN();
+  const FrozenTarget<Small, float> target(parameters.weights());
+  Parameters<Eagle3Draft<Small>, float> random;
+  random.initialize(2, 0.3);
+  DecodeOptions o = decode_options(3, 20);
+  const LogitBias ban({{bad, -std::numeric_limits<double>::infinity()}}, Small::vocab_size);
+  const auto refuse = [](const TextSoFar& text, auto) {
+    const auto generated = text.generated();
+    if (std::count(generated.begin(), generated.end(), bad) > 0) throw Error("text", "7", "none of it");
+  };
+  for (const bool throws : {false, true}) {
+    o.logit_processor = throws ? in_turn(ban, refuse) : LogitProcessor(ban);
+    PlainDecoder<Small, float> plain(target, 30, o);
+    // All that is drafted is the bad token.
+    SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
+        target, std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), std::vector<index_t>(7, bad)}, 30, o);
+    const auto result = decoder.generate(Cpu{1}, small_prompt);
+    CHECK(result.tokens == plain.generate(Cpu{1}, small_prompt).tokens);
+    CHECK(result.tokens.size() == 20);
+    CHECK(result.drafted > 40);
+  }
+}
+
 TEST_CASE("a chain is as long as the draft's training unrolled it, unless told otherwise") {
   Parameters<Draft, float> random;
   const auto chain = [&](std::optional<index_t> ttt_steps, std::optional<index_t> asked) {
@@ -501,6 +529,8 @@ TEST_CASE("texts that are not there, too many, and prompts that are none are ref
   CHECK(decoder.add(tiny().prompt(1)) == 1);
   CHECK_FALSE(decoder.has_room());
   CHECK_THROWS_WITH_AS(decoder.add(tiny().prompt(2)), "texts decoded at a time: found 3, wanted at most 2", Error);
+  CHECK_THROWS_WITH_AS(decoder.generate_all(Cpu{1}, std::vector<std::vector<index_t>>{{5}}),
+                       "texts decoded at a time: found 3, wanted at most 2", Error);
   while (!decoder.is_finished(0)) decoder.step(Cpu{1});
   CHECK(decoder.take(0).tokens == wanted);
   const std::vector<std::vector<index_t>> prompts(2, std::vector<index_t>{5});

@@ -31,8 +31,8 @@ struct TextSoFar {
 
 /// Any f(text, logits) with a TextSoFar and the row of logits as a span of float or double, which it changes in place:
 /// -infinity bans a token. What it does must depend on its arguments only, for a row may be processed more than once,
-/// or for drafted tokens that are then rejected. It must not allocate if decoding is not to. A decoder has a copy of
-/// its own; none: logits stay as they are.
+/// or for drafted tokens that are then rejected. What it throws for a row ends a text that comes to that row, and no
+/// other. It must not allocate if decoding is not to. A decoder has a copy of its own; none: logits stay as they are.
 class LogitProcessor {
  public:
   LogitProcessor() = default;

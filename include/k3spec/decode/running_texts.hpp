@@ -23,6 +23,10 @@ struct RunningText {
   index_t read = 0;  ///< tokens of the prompt that have gone through the target
   Sampling sampling = {};
   std::exception_ptr failure = nullptr;  ///< what ended it before its end
+  /// What the processor threw for one of the round's rows of logits, and which: it ends the text that comes to that
+  /// row.
+  std::exception_ptr row_failure = nullptr;
+  index_t failed_row = 0;
 
   explicit RunningText(const DecodeOptions& options) : text(options) {}
 

@@ -10,6 +10,8 @@
 /// defines: SpeculativeDecoder
 
 #include <algorithm>
+#include <exception>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -75,7 +77,8 @@ class SpeculativeDecoder {
 
   /// The same of any number of prompts, as many of them at a time as there is room for.
   /// \param seeds  of each prompt; none: the options'
-  /// \throws Error as generate does; then no prompt has a result, and all places are free that it had
+  /// \throws Error as generate does, or where texts that were added have all places; then no prompt has a result, and
+  ///         all places are free that it had
   std::vector<DecodeResult> generate_all(const Cpu& cpu, std::span<const std::vector<index_t>> prompts,
                                          std::span<const std::uint64_t> seeds = {}) {
     if (!seeds.empty() && seeds.size() != prompts.size()) {
@@ -85,7 +88,8 @@ class SpeculativeDecoder {
     std::vector<std::optional<std::size_t>> prompt_of(counts_.size());
     try {
       for (std::size_t next = 0, done = 0; done < prompts.size();) {
-        for (; next < prompts.size() && has_room(); ++next) {
+        // Where none of these is decoded and other texts have all places, add says so.
+        for (; next < prompts.size() && (has_room() || next == done); ++next) {
           const auto seed = seeds.empty() ? std::optional<std::uint64_t>() : seeds[next];
           prompt_of[at(add(prompts[next], seed))] = next;
         }
@@ -210,23 +214,32 @@ class SpeculativeDecoder {
     }
     target_.forward(cpu, first(ids_, n), counts_, counts_);
     if (options_.logit_processor) {
-      for (const index_t b : running) texts_[b].guarded([&] { process_logits(b); });
+      for (const index_t b : running) process_logits(b);
     }
     target_.top(cpu);
   }
 
+  /// The row that the processor throws for becomes one that is not sound: plain decoding may never come to it.
   void process_logits(index_t b) {
+    RunningText& t = texts_[b];
     const auto drafted = draft_.proposal(b).tokens;
-    for (std::size_t i = 0; i <= drafted.size(); ++i) {
-      const auto row = target_.logits_of(b).rows(static_cast<index_t>(i), 1);
-      options_.logit_processor(texts_[b].text.text(drafted.first(i)), std::span<S>(row.data(), at(row.size())));
+    t.row_failure = nullptr;
+    for (t.failed_row = 0; t.failed_row <= static_cast<index_t>(drafted.size()); ++t.failed_row) {
+      const auto row = target_.logits_of(b).rows(t.failed_row, 1);
+      try {
+        options_.logit_processor(t.text.text(drafted.first(at(t.failed_row))),
+                                 std::span<S>(row.data(), at(row.size())));
+      } catch (...) {
+        t.row_failure = std::current_exception();
+        return fill_row(b, t.failed_row, std::numeric_limits<S>::quiet_NaN());
+      }
     }
   }
 
   /// Keeps what stays of a text's proposal.
   /// \param fresh  gets what follows the first of the tokens that the target ran: those kept and the target's own
   /// \returns how many these are
-  /// \throws Error when the text comes to logits without a finite largest one
+  /// \throws Error when the text comes to logits without a finite largest one; there, what the processor threw
   index_t extend(const Cpu& cpu, index_t b, std::span<index_t> fresh) {
     RunningText& t = texts_[b];
     if (t.is_finished()) return 0;
@@ -235,13 +248,14 @@ class SpeculativeDecoder {
     ++t.text.result().target_forwards;
     t.text.result().drafted += drafted.size();
     // A row that is not sound is an error only if the text comes to it.
-    if (sound <= drafted.size()) fill_row(b, sound);
+    if (sound <= drafted.size()) fill_row(b, sound, 0);
     const Proposal<S> proposal = drafted.first(std::min(drafted.size(), sound));
     const Verdict verdict = verify(cpu, b, proposal, position);
     target_.accept(b, verdict.accepted + 1);
     std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
     fresh[at(verdict.accepted)] = verdict.next;
     for (index_t i = 0; i <= verdict.accepted && !t.text.ended(); ++i) {
+      if (i == sound && t.row_failure && t.failed_row == i) std::rethrow_exception(t.row_failure);
       if (i == sound) throw_no_largest_logit(position + i);
       t.text.push(fresh[at(i)]);
       if (i < verdict.accepted) ++t.text.result().accepted;
@@ -249,10 +263,10 @@ class SpeculativeDecoder {
     return verdict.accepted + 1;
   }
 
-  /// Makes a row of logits one that can be chosen from, though nothing is made of the choice.
-  void fill_row(index_t b, index_t i) {
+  /// Makes a row of logits one that can be chosen from, though nothing is made of the choice, or one that cannot.
+  void fill_row(index_t b, index_t i, S x) {
     const auto row = target_.logits_of(b).rows(i, 1);
-    std::fill_n(row.data(), row.size(), S(0));
+    std::fill_n(row.data(), row.size(), x);
   }
 
   /// Which of the proposed tokens stay. \param position  of the first
