@@ -60,7 +60,8 @@ TEST_CASE("speculative decoding equals plain greedy decoding: trained and random
       Decoder decoder(*tiny().target, aux_layers, {}, {(is_trained ? trained.parameters : random).weights(), ids}, 160,
                       decode_options(chain));
       index_t forwards = 0, tokens = 0;
-      for (std::size_t i = 0; i < 32; ++i) {
+      // A random draft's rounds are all alike, and many.
+      for (std::size_t i = 0; i < (is_trained ? 32 : 6); ++i) {
         const auto result = decoder.generate(Cpu{chain == 4 ? 2 : 1}, tiny().prompt(i));
         CHECK(result.tokens == wanted[i]);
         CHECK(result.drafted >= result.accepted);
