@@ -255,12 +255,16 @@ class SpeculativeDecoder {
     std::copy_n(proposal.tokens.begin(), verdict.accepted, fresh.begin());
     fresh[at(verdict.accepted)] = verdict.next;
     for (index_t i = 0; i <= verdict.accepted && !t.text.ended(); ++i) {
-      if (i == sound && t.row_failure && t.failed_row == i) std::rethrow_exception(t.row_failure);
-      if (i == sound) throw_no_largest_logit(position + i);
+      if (i == sound) throw_unsound(t, i, position + i);
       t.text.push(fresh[at(i)]);
       if (i < verdict.accepted) ++t.text.result().accepted;
     }
     return verdict.accepted + 1;
+  }
+
+  [[noreturn]] static void throw_unsound(const RunningText& t, index_t row, index_t position) {
+    if (t.row_failure && t.failed_row == row) std::rethrow_exception(t.row_failure);
+    throw_no_largest_logit(position);
   }
 
   /// Makes a row of logits one that can be chosen from, though nothing is made of the choice, or one that cannot.
