@@ -206,7 +206,8 @@ done
 # No checkpoint is lost to a run that does not see it, nor a run for want of somebody who reads what it says.
 cp -r "$dir/prefix" "$dir/lost"
 rm "$dir/lost/latest"
-expect 1 "--out: found $dir/lost/step-00000002, which no link 'latest' names" "${blocks[@]}" --out "$dir/lost" --steps 1
+expect 1 "--out: found $dir/lost/step-00000002, which no link 'latest' names" "${blocks[@]}" --draft dflash --out "$dir/lost" \
+  --steps 1
 "$program" "${small[@]}" --out "$dir/quiet" --steps 2 --progress lines 2>&- >/dev/null || fail "standard error closed"
 grep -v '^{' "$dir/quiet/train.jsonl" && fail "the log has what standard error was to get"
 ("$program" "${small[@]}" --out "$dir/unread" --steps 9 --progress lines 2>&1 || fail "nobody reads") | true
