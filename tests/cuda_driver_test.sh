@@ -58,7 +58,7 @@ for program in "$@"; do
   refuse one_device "1 device, CUDA 13.1$not_yet"
   refuse eight_devices "8 devices, CUDA 13.1$not_yet"
   # Where a driver is installed, its absence cannot be shown.
-  if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+  if [[ "$(ldconfig -p 2>/dev/null)" != *libcuda.so.1* ]]; then
     refuse nothing "no NVIDIA driver (libcuda.so.1 not found)$device"
   fi
 done

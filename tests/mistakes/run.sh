@@ -46,8 +46,9 @@ trap 'rm -rf "$work"' EXIT
 export work programs
 "$plant" list "$list" |
   awk -F'\t' -v names=" $* " 'names == "  " || index(names, " " $1 " ")' >"$work/list"
+known="$(cut -f1 "$work/list")"
 for name in "$@"; do
-  cut -f1 "$work/list" | grep -qx -- "$name" || { echo "no mistake is named $name" >&2; exit 1; }
+  [[ $'\n'"$known"$'\n' == *$'\n'"$name"$'\n'* ]] || { echo "no mistake is named $name" >&2; exit 1; }
 done
 
 # Without a mistake all tests pass, and there are such tests.
