@@ -16,7 +16,7 @@ void gate(const D& device, const X& x, const G& g, const Y& y) {
 
 }  // namespace mine
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// y[0] = 0, y[r] = x[r - 1]. x, y [rows, n], which must not overlap.
 template <class T>
@@ -52,7 +52,7 @@ void shift_rows(const Cuda& cuda, Matrix<const T> x, Matrix<T> y) {
                cuda::aligned_bits(std::tuple(x, y)));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE
 
 using namespace k3spec;
 

@@ -118,6 +118,8 @@ TEST_CASE("other planted faults are found") {
   CHECK(broken_by_text("/// \\file\n#pragma once\n/// \\file\n/// defines: x\n") ==
         "core/a.hpp: does not begin with #pragma once");
   CHECK(broken_by_text("#pragma once\n/// defines: x\n") == "core/a.hpp: has no /// \\file");
+  CHECK(broken_by_text("#pragma once\n/// \\file\n/// defines: x\n\nnamespace k3spec::io {\n}\n") ==
+        "core/a.hpp: opens k3spec, wanted K3SPEC_NAMESPACE (core/instruction_set.hpp)");
   CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
 }
 

@@ -146,6 +146,9 @@ inline void check_form(const std::string& path, const Header& header, std::vecto
   if (!path.ends_with(".hpp")) found.push_back(path + ": is no .hpp");
   if (!header.text.starts_with("#pragma once\n")) found.push_back(path + ": does not begin with #pragma once");
   if (header.text.find("\n/// \\file\n") == std::string::npos) found.push_back(path + ": has no /// \\file");
+  if (header.text.find("\nnamespace k3spec") != std::string::npos) {
+    found.push_back(path + ": opens k3spec, wanted K3SPEC_NAMESPACE (core/instruction_set.hpp)");
+  }
   if (header.text.find("\n/// defines: ") == std::string::npos) found.push_back(path + ": has no `/// defines:` line");
 }
 

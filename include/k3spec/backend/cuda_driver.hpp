@@ -9,8 +9,9 @@
 #include <dlfcn.h>
 
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What the driver says of itself.
 struct CudaDriver {
@@ -65,4 +66,4 @@ inline CudaDriver find_cuda_driver() {
   return driver;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -8,7 +8,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// How an operand is read.
 enum class Op { plain, transposed };
@@ -81,4 +81,4 @@ ProductShape batch_shape(const MatrixBatch<A>& a, Op op_a, const MatrixBatch<B>&
   return detail::product_shape(a, op_a, b, op_b, c, 1);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// How DSpark's Markov head makes its latent from the previous token: the token's row alone, that row gated by the
 /// hidden state, or a recurrent state over the block.
@@ -85,4 +85,4 @@ struct KimiK3TinyDSpark : DSpark<KimiK3Tiny> {
 };
 
 }  // namespace configs
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

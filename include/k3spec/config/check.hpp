@@ -12,7 +12,7 @@
 #include <k3spec/config/stop_tokens.hpp>
 #include <k3spec/core/error.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -163,4 +163,4 @@ std::string mask_token_warning() {
          " is media_token_id, too: the draft will not tell a picture from a position to predict";
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

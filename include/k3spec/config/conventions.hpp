@@ -19,7 +19,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What "the hidden state of a layer" is in a model with attention residuals: the running sum after the layer's MLP, or
 /// the mixture that the next layer's attention reads, before its norm.
@@ -138,4 +138,4 @@ inline std::vector<index_t> default_target_layer_ids(index_t num_hidden_layers, 
   return ids;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

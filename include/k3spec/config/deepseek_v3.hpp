@@ -9,7 +9,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// YaRN (arXiv 2309.00071): rotary frequencies stretched for positions beyond those a model was first trained on.
 struct Yarn {
@@ -88,4 +88,4 @@ struct DeepSeekV3Tiny : DeepSeekV3 {
 };
 
 }  // namespace configs
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/fields.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 enum class DraftKind { eagle3, dflash, dspark };
 template <>
@@ -95,4 +95,4 @@ struct DraftForm<DraftKind::dspark> {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

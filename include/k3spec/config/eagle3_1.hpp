@@ -3,7 +3,9 @@
 /// EAGLE-3.1 drafts as types.
 /// defines: configs::Eagle31
 
-namespace k3spec::configs {
+#include <k3spec/core/instruction_set.hpp>
+
+namespace K3SPEC_NAMESPACE::configs {
 
 /// An EAGLE-3 draft's config with what 3.1 adds: every auxiliary state is normed before fc, and a step emits its
 /// post-norm state.
@@ -13,4 +15,4 @@ struct Eagle31 : Draft {
   static constexpr bool norm_output = true;
 };
 
-}  // namespace k3spec::configs
+}  // namespace K3SPEC_NAMESPACE::configs

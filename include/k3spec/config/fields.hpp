@@ -7,7 +7,7 @@
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -131,4 +131,4 @@ constexpr void visit_yarn_fields(const Yarn& yarn, V&& v) {
   v("mscale_all_dim", yarn.mscale_all_dim);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

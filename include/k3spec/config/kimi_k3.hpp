@@ -12,7 +12,7 @@
 
 #include <k3spec/config/conventions.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The attention block a draft is built from.
 enum class Backbone { kimi_k3, deepseek_v3 };
@@ -165,4 +165,4 @@ struct KimiK3Tiny : KimiK3 {
 };
 
 }  // namespace configs
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

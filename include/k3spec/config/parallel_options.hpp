@@ -8,7 +8,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct ParallelOptions {
   index_t expert_parallel = 1;  ///< ranks over which the experts of a layer are placed
@@ -40,4 +40,4 @@ struct ParallelOptions {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

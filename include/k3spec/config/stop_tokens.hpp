@@ -8,7 +8,7 @@
 
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// eos_token_id and, where the config has them, other_stop_token_ids.
 template <class Config>
@@ -21,4 +21,4 @@ std::vector<index_t> stop_token_ids() {
   return ids;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

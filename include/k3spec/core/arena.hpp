@@ -15,7 +15,7 @@
 #include <k3spec/core/checked.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 /// The bytes of an arena's piece. Checked before anything is computed with `count`: a negative one must not wrap
@@ -132,4 +132,4 @@ constexpr std::size_t plan_bytes(F&& take_all) {
   return plan.peak();
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

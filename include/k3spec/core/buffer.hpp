@@ -17,7 +17,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Bytes; a cache line, and the widest vector register.
 inline constexpr std::size_t alignment = 64;
@@ -78,4 +78,4 @@ class Buffer {
   index_t size_ = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,7 +9,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// a · b · …, each at least 0.
 /// \throws Error when a factor is negative or the product does not fit 62 bits
@@ -28,4 +28,4 @@ constexpr index_t checked_product(index_t a, Rest... rest) {
   throw Error("size", found, "factors of at least 0 and a product of at most 2^62");
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -5,7 +5,9 @@
 
 #include <type_traits>
 
-namespace k3spec {
+#include <k3spec/core/instruction_set.hpp>
+
+namespace K3SPEC_NAMESPACE {
 
 /// The host's cores. `threads` never changes a result, only how long it takes.
 struct Cpu {
@@ -22,4 +24,4 @@ inline constexpr bool is_device<Cpu> = true;
 template <class D>
 concept Device = is_device<std::remove_cvref_t<D>>;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

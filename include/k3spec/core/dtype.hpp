@@ -11,8 +11,9 @@
 #include <type_traits>
 
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The upper half of an IEEE binary32. Conversion from float rounds to nearest, ties to even; NaN stays NaN (quiet).
 struct bfloat16 {
@@ -80,4 +81,4 @@ constexpr DType dtype_of() {
 template <class T>
 inline constexpr DType dtype_of = detail::dtype_of<std::remove_cv_t<T>>();
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 
 #include <k3spec/core/printable.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class Error : public std::runtime_error {
  public:
@@ -50,4 +50,4 @@ inline void require(bool holds, std::string_view subject, std::string_view found
   if (!holds) throw Error(subject, found, wanted);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,8 +9,9 @@
 #include <cstdint>
 
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 using index_t = std::int64_t;
 
@@ -53,4 +54,4 @@ class Extents {
   std::array<index_t, dynamic_rank> dynamic_{};
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

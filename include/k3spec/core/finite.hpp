@@ -13,7 +13,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Where the first element of p [n] that is infinite or NaN stands; n when all are finite.
 template <class T>
@@ -47,4 +47,4 @@ void require_finite(const Weights& weights, const std::string& subject) {
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -13,7 +13,7 @@
 
 #include <k3spec/core/scalar_math.hpp>
 
-namespace k3spec::float_math {
+namespace K3SPEC_NAMESPACE::float_math {
 
 /// x · 2^n, rounded once; n is a whole number from -252 to 254 and |x| in [1/2, 2], or x is NaN.
 K3SPEC_HOST_DEVICE constexpr float times_power_of_two(float x, float n) {
@@ -90,9 +90,9 @@ K3SPEC_HOST_DEVICE P tanh(P x) {
   return select(less(a, P(0.625f)), near, select(less(x, P(0.0f)), -far, far));
 }
 
-}  // namespace k3spec::float_math
+}  // namespace K3SPEC_NAMESPACE::float_math
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Of one lane: float's as above, double's the standard library's.
 // clang-format off
@@ -107,4 +107,4 @@ template <std::floating_point S> K3SPEC_HOST_DEVICE S tanh(S x) {
 }
 // clang-format on
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

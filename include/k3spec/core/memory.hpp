@@ -9,7 +9,7 @@
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/device.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A device's owned and its planned memory.
 template <Device D>
@@ -52,4 +52,4 @@ void download(const Cpu&, Vector<const T> from, Vector<T> to) {
   std::copy_n(from.data(), from.extent(0), to.data());
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

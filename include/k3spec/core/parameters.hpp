@@ -26,7 +26,7 @@
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A tensor's dotted name, kept as a list of its parts so that it can be built when compiling.
 class Path {
@@ -238,4 +238,4 @@ class Gradients {
   buffer_t<D, value_type> memory_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

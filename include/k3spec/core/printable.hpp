@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace k3spec {
+#include <k3spec/core/instruction_set.hpp>
+
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -89,4 +91,4 @@ inline std::string printable(std::string_view text, std::size_t most = 1000, boo
   return out.substr(0, head).append(left_out).append(out, tail);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

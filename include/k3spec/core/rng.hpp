@@ -10,8 +10,9 @@
 #include <numbers>
 
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class Philox {
  public:
@@ -70,4 +71,4 @@ inline constexpr std::uint64_t parameters = 0, held_out_anchors = 0x616e64680000
 inline constexpr std::array all{parameters, held_out_anchors, anchors, prefixes, windows};
 }  // namespace streams
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

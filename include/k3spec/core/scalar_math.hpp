@@ -8,7 +8,7 @@
 
 #include <k3spec/core/dtype.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 // clang-format off
 template <std::floating_point S> K3SPEC_HOST_DEVICE S sqrt(S x) { return std::sqrt(x); }
@@ -29,4 +29,4 @@ template <Element T, std::floating_point S>
 K3SPEC_HOST_DEVICE constexpr S round_to(S x) { return static_cast<S>(static_cast<T>(x)); }
 // clang-format on
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class T, index_t... E>
 class View {
@@ -169,4 +169,4 @@ K3SPEC_HOST_DEVICE constexpr Matrix<T> as_matrix(const View<T, E...>& v) {
   }
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -10,7 +10,7 @@
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Blocks of slots, the first `first_slot` of which predict nothing; slot first_slot + k predicts the token k + 1 after
 /// the anchor. Hidden states below are those of the slots that predict, [blocks · n, H], in (block, slot) order.
@@ -134,4 +134,4 @@ class BlockHeads<Draft, T> {
   Matrix<const T> embedding_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -22,7 +22,7 @@
 #include <k3spec/layers/packed.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// \tparam Draft  DFlashDraft<Config> or DSparkDraft<Config>
 template <class Draft, Element T>
@@ -312,4 +312,4 @@ class BlockSession {
   Vector<index_t> tokens_;      // [blocks · most_] drafted
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

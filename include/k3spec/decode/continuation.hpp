@@ -11,7 +11,7 @@
 
 #include <k3spec/decode/decode_options.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class Continuation {
  public:
@@ -96,4 +96,4 @@ class Continuation {
   Clock::time_point began_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -16,7 +16,7 @@
 #include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/verify.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Why a text ends: with max_new_tokens, a stop token, or the last byte of a stop string. Where the last token is
 /// several of these, a stop token goes before a stop string, and both before the length.
@@ -102,4 +102,4 @@ struct DecodeOptions {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -13,7 +13,7 @@
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/target/taps.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What a session plans its memory for.
 struct SessionSize {
@@ -117,4 +117,4 @@ inline void require_layers(const char* what, std::span<const index_t> layers, in
   throw Error(what, std::to_string(layers.size()), std::to_string(wanted));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -19,7 +19,7 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/layers/packed.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Draft, Element T>
 class Eagle3Session {
@@ -255,4 +255,4 @@ class Eagle3Session {
   Rows<S, Draft::vocabulary> spread_;        // [sequences · chain] those of drafted tokens, over the target's ids
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

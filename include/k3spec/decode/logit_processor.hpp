@@ -18,7 +18,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The tokens before the one to be chosen, the first `prompt` of which were given.
 struct TextSoFar {
@@ -148,4 +148,4 @@ LogitProcessor in_turn(F... f) {
   };
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -6,7 +6,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/decode/draft_session.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// \tparam TargetConfig  the target's
 template <class TargetConfig, Element T>
@@ -31,4 +31,4 @@ class NoDraft {
   Proposal<S> proposal(index_t) const { return {}; }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,7 +9,7 @@
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/target_session.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// \throws Error on an empty prompt or too many tokens
 inline void require_prompt(std::span<const index_t> prompt, index_t room, const DecodeOptions& options) {
@@ -88,4 +88,4 @@ class PlainDecoder {
   TargetSession<Config, T> session_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

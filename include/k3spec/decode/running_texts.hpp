@@ -14,7 +14,7 @@
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/ops/embedding.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct RunningText {
   bool is_there = false;
@@ -138,4 +138,4 @@ class RunningTexts {
   std::vector<index_t> order_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

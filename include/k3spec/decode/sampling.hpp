@@ -19,7 +19,7 @@
 #include <k3spec/expr/reduce.hpp>
 #include <k3spec/ops/argmax.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What a random number decides at its position.
 enum class Decision : std::uint64_t {
@@ -102,4 +102,4 @@ struct Sampling {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -19,7 +19,7 @@
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/running_texts.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Target and draft may be of different configs as long as the widths agree.
 /// \tparam Session  Eagle3Session<Draft, T>, BlockSession<Draft, T>, or NoDraft<TargetConfig, T>
@@ -295,4 +295,4 @@ class SpeculativeDecoder {
   std::vector<Sampling> samplings_;  // by which each text is drafted
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

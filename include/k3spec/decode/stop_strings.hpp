@@ -14,7 +14,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The bytes that a token adds to the text; they must stay where they are while it is decoded. Empty for tokens that
 /// are no text. Bytes of one character may stand in several tokens.
@@ -88,4 +88,4 @@ class StopStrings {
   std::vector<String> strings_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -14,7 +14,7 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/target/forward.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Config is the target's.
 template <class Config, Element T>
@@ -131,4 +131,4 @@ class TargetSession {
   index_t choices_ = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -22,7 +22,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct Truncation {
   index_t top_k = 0;  ///< 0: all
@@ -104,4 +104,4 @@ struct Truncation {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -30,7 +30,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/decode/sampling.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The rule at a temperature.
 enum class Verification { token, block };
@@ -149,4 +149,4 @@ Verdict verify_sampled(Verification rule, const Proposal<S>& proposal, Target&& 
                                      : verify_tokens(proposal, target, uniform);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// W below is the draft's weights, of which `fc` and `fc_norm` are read.
 template <class Config>
@@ -68,4 +68,4 @@ struct AuxProjection {
   static auto part(const auto& m, index_t i) { return m.columns(i * size, size); }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,7 +9,7 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/drafts/block_layer.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// H hidden, A = num_target_layers · target_hidden_size; C context rows, N noise rows, in the order of BlockSpan.
 template <class Config>
@@ -158,4 +158,4 @@ struct BlockBackbone : CheckedDFlash<Config> {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/block_attention.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// H hidden; C context rows, N noise rows.
 template <class Config>
@@ -157,4 +157,4 @@ struct BlockLayer {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

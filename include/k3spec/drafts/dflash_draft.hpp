@@ -7,7 +7,7 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config>
 struct DFlashDraft {
@@ -34,4 +34,4 @@ struct DFlashDraft {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

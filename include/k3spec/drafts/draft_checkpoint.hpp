@@ -18,7 +18,7 @@
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Writes both files, each at once; the weights first, with what else `metadata` says of them.
 /// \throws Error naming the file; with nothing written, on a vocabulary of other sizes than the draft's
@@ -92,4 +92,4 @@ LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder, const Load
   return {std::move(parameters), std::move(vocabulary), std::move(layers), conventions};
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class DraftVocabulary {
  public:
@@ -174,4 +174,4 @@ void count_tokens(std::span<const Id> ids, std::span<std::int64_t> counts) {
   }
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/markov_head.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config>
 struct DSparkDraft : CheckedDSpark<Config> {
@@ -59,4 +59,4 @@ struct DSparkDraft : CheckedDSpark<Config> {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// One TTT step's activations; kept for backward and, keys and values, for the later steps.
 template <class Draft, class T>
@@ -110,4 +110,4 @@ struct Eagle3Scratch {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

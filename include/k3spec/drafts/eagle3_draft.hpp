@@ -14,7 +14,7 @@
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 template <class Config>
@@ -275,4 +275,4 @@ struct Eagle3Draft : CheckedEagle3<Config> {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 inline constexpr const char* draft_config_name = "config.json";
 
@@ -143,4 +143,4 @@ DraftVocabulary load_engine_draft(const std::filesystem::path& path, Parameters<
   return vocabulary;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

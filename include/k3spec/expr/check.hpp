@@ -11,7 +11,7 @@
 #include <k3spec/expr/reads.hpp>
 #include <k3spec/expr/results.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 inline void check_shape(std::string_view what, index_t which, index_t r, index_t c, index_t rows, index_t columns) {
   if (r == rows && c == columns) return;
@@ -67,4 +67,4 @@ void check_gradients(index_t rows, index_t columns, const std::tuple<G...>& grad
   (std::index_sequence_for<G...>{});
 }
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr

@@ -11,7 +11,7 @@
 #include <k3spec/core/float_math.hpp>
 #include <k3spec/core/host_device.hpp>
 
-namespace k3spec::functor {
+namespace K3SPEC_NAMESPACE::functor {
 
 // clang-format off
 struct Negate {
@@ -115,4 +115,4 @@ struct Max {
 };
 // clang-format on
 
-}  // namespace k3spec::functor
+}  // namespace K3SPEC_NAMESPACE::functor

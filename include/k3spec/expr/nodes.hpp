@@ -19,7 +19,7 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/expr/functors.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 template <class E>
 concept Expression = requires {
@@ -224,4 +224,4 @@ template <class T, Expression E> constexpr Through<T, true, E> rounded_to(E e) {
 template <Expression E> constexpr Through<void, false, E> detach(E e) { return {e}; }
 // clang-format on
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr

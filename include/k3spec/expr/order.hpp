@@ -13,7 +13,7 @@
 
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 /// Rows up to this length have chains enough for one warp, longer ones for a block of eight.
 inline constexpr index_t short_row = 16384;
@@ -30,4 +30,4 @@ inline constexpr index_t square_block = 4096, square_chains = 8;
 /// Blocks of a buffer of n elements.
 K3SPEC_HOST_DEVICE constexpr index_t square_blocks(index_t n) { return (n + square_block - 1) / square_block; }
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr

@@ -5,7 +5,7 @@
 
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 namespace detail {
 template <int I, Reads What, class E>
@@ -26,4 +26,4 @@ struct ReadsAs<I, What, Reduce<O, E>> : ReadsAs<I, What, E> {};
 template <int I, Reads What, class E>
 inline constexpr bool reads = detail::ReadsAs<I, What, E>::value;
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr

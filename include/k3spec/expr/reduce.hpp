@@ -9,7 +9,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/expr/nodes.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 // clang-format off
 struct Sum {
@@ -79,4 +79,4 @@ template <Expression E> constexpr Reduce<Mean, E> row_mean(E e) { return {e}; }
 template <Expression E> constexpr Reduce<Maximum, E> row_max(E e) { return {e}; }
 // clang-format on
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr

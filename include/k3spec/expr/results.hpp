@@ -8,7 +8,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/expr/nodes.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Several results of one pass: `evaluate(device, formulas(e0, e1), outputs(y0, y1), operands…)`. All formulas of an
 /// element are evaluated before any of its results is stored, so that operands may be among the outputs.
@@ -51,4 +51,4 @@ constexpr std::tuple<G...> gradients(const G&... g) {
   return {g...};
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

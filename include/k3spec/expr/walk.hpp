@@ -11,7 +11,7 @@
 #include <k3spec/expr/reads.hpp>
 #include <k3spec/expr/results.hpp>
 
-namespace k3spec::expr {
+namespace K3SPEC_NAMESPACE::expr {
 
 /// True if placeholder I is read per column: its gradient is a sum over rows.
 template <int I, class E>
@@ -79,9 +79,9 @@ K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, const typename Env::sca
   walk_reductions<P, From>(e, env, adjoint, columns, sink);
 }
 
-}  // namespace k3spec::expr
+}  // namespace K3SPEC_NAMESPACE::expr
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Bytes of scratch that differentiate takes for `rows` rows, on every device: only expressions with both a row
 /// reduction and a column gradient need any.
@@ -90,4 +90,4 @@ constexpr std::size_t differentiate_scratch(index_t rows) {
   return plan_bytes([&](auto& a) { a.template take<expr::RowState<S, E::reductions>>(E::reductions > 0 ? rows : 0); });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -25,7 +25,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/destination.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// A file written front to back.
 class FileSink {
@@ -173,4 +173,4 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
   write_atomically(path, [&](FileSink& sink) { sink.write(text.data(), text.size()); });
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -13,7 +13,7 @@
 
 #include <k3spec/io/safetensors_reader.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 class Checkpoint {
  public:
@@ -162,4 +162,4 @@ class Checkpoint {
   std::map<std::string, Place> tensors_;
 };
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -20,7 +20,7 @@
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// \throws Error when the file cannot be read or is not JSON
 inline json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
@@ -197,4 +197,4 @@ void check_target_config(const json& root, std::string_view subject = "config.js
   detail::throw_differences(subject, target_differences<Config>(root));
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -15,7 +15,7 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and are read in place");
 
@@ -165,4 +165,4 @@ inline void convert(DType from, std::span<const std::byte> bytes, DType to, void
                     [&]<class To>(To*) { detail::converter<To>(from)(bytes.data(), static_cast<To*>(out), count); });
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

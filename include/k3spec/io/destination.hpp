@@ -16,7 +16,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/input_file.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 struct Destination {
   std::filesystem::path path;  ///< with links followed
@@ -84,4 +84,4 @@ inline Destination destination(const std::filesystem::path& name) {
   throw Error(name.string(), "a circle of links", "a place to write to");
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

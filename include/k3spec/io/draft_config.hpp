@@ -16,7 +16,7 @@
 #include <k3spec/io/engine_config.hpp>
 #include <k3spec/io/rope_config.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 namespace detail {
 
@@ -161,4 +161,4 @@ json draft_config_json(
   return root;
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

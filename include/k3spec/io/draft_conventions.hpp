@@ -12,7 +12,7 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/io/config_json.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 namespace detail {
 
@@ -136,4 +136,4 @@ void require_layer_ids(const std::vector<index_t>& ids, LayerIds counting) {
 
 }  // namespace detail
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

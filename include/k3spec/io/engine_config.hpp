@@ -18,7 +18,7 @@
 #include <k3spec/io/draft_conventions.hpp>
 #include <k3spec/io/rope_config.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// How a draft is written for an engine.
 struct EngineExport {
@@ -161,4 +161,4 @@ json engine_config_json(const std::vector<index_t>& layer_ids, const Eagle3Conve
 }
 
 }  // namespace io
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

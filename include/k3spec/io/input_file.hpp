@@ -20,7 +20,7 @@
 
 #include <k3spec/core/error.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// What the last failed system call said.
 inline std::string last_system_error() { return std::generic_category().message(errno); }
@@ -115,4 +115,4 @@ inline std::string read_file(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -14,7 +14,7 @@
 
 #include <k3spec/core/error.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 using json = nlohmann::json;
 
@@ -135,4 +135,4 @@ inline json parse_json(std::string_view text, std::string_view subject) {
   return builder.take();
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

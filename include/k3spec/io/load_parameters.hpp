@@ -16,7 +16,7 @@
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// Where a model wants a tensor: row-major, packed.
 struct TensorSlot {
@@ -144,4 +144,4 @@ inline void load_parameters(const Checkpoint& checkpoint, const std::vector<Tens
   for (const TensorSlot& slot : slots) detail::fill_slot(checkpoint, slot);
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -13,7 +13,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// Elements that share a scale.
 inline constexpr index_t mxfp4_block = 32;
@@ -74,4 +74,4 @@ void dequantize_mxfp4(View<const std::uint8_t, PO, PW> packed, View<const std::u
   for (index_t i = 0; i < out; ++i) detail::dequantize_row(packed.row(i), scale.row(i), weight.row(i), in);
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -11,7 +11,7 @@
 #include <k3spec/config/fields.hpp>
 #include <k3spec/io/config_json.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 namespace detail {
 
@@ -142,4 +142,4 @@ void set_rope(json& root) {
   }
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

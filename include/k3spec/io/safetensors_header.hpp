@@ -23,7 +23,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/io/json.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// Bytes; the format's own limit on the header.
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
@@ -262,4 +262,4 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view file, std::sp
   return detail::parse_header_text(file, {text, static_cast<std::size_t>(length)}, bytes.size());
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -17,7 +17,7 @@
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/safetensors_header.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 template <class T, index_t... E>
 std::vector<index_t> shape_of(const View<T, E...>& view) {
@@ -152,4 +152,4 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

@@ -14,7 +14,7 @@
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/safetensors_reader.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 /// A tensor to write: row-major, packed.
 struct TensorSource {
@@ -112,4 +112,4 @@ inline void write_safetensors(const std::filesystem::path& path, const std::vect
   write_atomically(path, [&](FileSink& sink) { stream_safetensors(sink, tensors, metadata); });
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

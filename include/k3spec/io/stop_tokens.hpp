@@ -11,7 +11,7 @@
 
 #include <k3spec/io/config_json.hpp>
 
-namespace k3spec::io {
+namespace K3SPEC_NAMESPACE::io {
 
 inline constexpr const char* generation_config_name = "generation_config.json";
 
@@ -48,4 +48,4 @@ inline std::vector<index_t> stop_token_ids(const std::filesystem::path& folder, 
   return ids;
 }
 
-}  // namespace k3spec::io
+}  // namespace K3SPEC_NAMESPACE::io

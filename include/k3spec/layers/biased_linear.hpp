@@ -5,7 +5,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/layers/linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// y = x Wᵀ + b
 template <index_t In, index_t Out>
@@ -45,4 +45,4 @@ struct BiasedLinear {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -6,7 +6,7 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// R rows, H hidden, rank that of the Markov head.
 template <class Config>
@@ -79,4 +79,4 @@ struct ConfidenceHead {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

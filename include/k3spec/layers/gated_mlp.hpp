@@ -6,7 +6,7 @@
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Kimi K3's activation with the config's β and λ.
 template <class Config>
@@ -108,4 +108,4 @@ using SiTUMLP = GatedMLP<Hidden, Inner, SiTU<Config>>;
 template <index_t Hidden, index_t Inner>
 using SwiGLUMLP = GatedMLP<Hidden, Inner, SwiGLU>;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

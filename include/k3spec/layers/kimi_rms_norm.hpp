@@ -5,7 +5,7 @@
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Root-mean-square norm over N features with a learned scale; see ops/rms_norm.hpp.
 template <index_t N>
@@ -47,4 +47,4 @@ struct KimiRMSNorm {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

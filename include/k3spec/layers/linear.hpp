@@ -5,7 +5,7 @@
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// y = x Wᵀ, no bias (torch.nn.Linear's layout: W is [Out, In]).
 template <index_t In, index_t Out>
@@ -71,4 +71,4 @@ struct Absent {
   static constexpr void visit(W&, const Path&, V&&) {}
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

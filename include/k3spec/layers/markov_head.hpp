@@ -15,7 +15,7 @@
 #include <k3spec/layers/biased_linear.hpp>
 #include <k3spec/ops/embedding.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// R = blocks · block_size rows, H hidden.
 template <class Config>
@@ -243,4 +243,4 @@ struct MarkovHead<Config> : Absent {
   static constexpr index_t rank = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

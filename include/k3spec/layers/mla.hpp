@@ -14,7 +14,7 @@
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rope.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 /// Width of the attention's input: the config's attention_input_size if it has one, else its hidden size.
@@ -306,4 +306,4 @@ struct MLA : detail::CheckedAttention<Config> {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,7 +9,7 @@
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Copies the matrices of linear layers into the order in which products with few rows read them. Vectors and tables
 /// are viewed: `weights` must outlive the result.
@@ -32,4 +32,4 @@ typename Layer::template Weights<Packed<T>> pack_weights(const typename Layer::t
   return packed;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/losses/log_softmax.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Operand 0: logits [rows, n] -> one value per row.
 constexpr auto row_max_formula() { return row_max(expr::arg<0>); }
@@ -29,4 +29,4 @@ void subtract_label_backward(Vector<const index_t> labels, double scale, Vector<
   for (index_t r = 0; r < labels.extent(0); ++r) d_x.row(r)[labels(r)] -= static_cast<S>(scale) * d_losses(r);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include <k3spec/losses/cross_entropy.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Operand 0: logits [rows, n] of q; 1: probabilities p [rows, n]; 2: row_max of operand 0 [rows] -> |p - q|₁ per row.
 constexpr auto distance_formula() {
@@ -31,4 +31,4 @@ constexpr auto confidence_formula() {
   return a * softplus(-z) + (1.0 - a) * softplus(z);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Operand 0: logits [rows, n] of q; operand 1: probabilities p [rows, n] -> α per row. Where p = q each side of the
 /// minimum has half the derivative, as in PyTorch.
@@ -17,4 +17,4 @@ constexpr auto lk_lambda_formula(double w) {
   return w * soft_cross_entropy_formula() - (1.0 - w) * acceptance_rate_formula();
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// log Σ_v exp(x_v - m), given any m near the row's largest that has no derivative of its own: with row_max taken once
 /// for several formulas, each sums up a row once.
@@ -28,4 +28,4 @@ constexpr auto log_softmax(E x) {
   return log_softmax_of(x, detach(row_max(x)));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include <k3spec/losses/log_softmax.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Operand 0: logits [rows, n] -> probabilities [rows, n].
 constexpr auto softmax_formula() { return exp(log_softmax(expr::arg<0>)); }
@@ -13,4 +13,4 @@ constexpr auto softmax_formula() { return exp(log_softmax(expr::arg<0>)); }
 /// Operand 0: logits [rows, n]; operand 1: target probabilities [rows, n] -> one value per row.
 constexpr auto soft_cross_entropy_formula() { return -row_sum(expr::arg<1> * log_softmax(expr::arg<0>)); }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

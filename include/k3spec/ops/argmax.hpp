@@ -6,7 +6,7 @@
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class T>
 index_t argmax_row(const T* x, index_t n) {
@@ -26,4 +26,4 @@ void argmax(const Cpu& cpu, const X& x, Vector<index_t> y) {
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

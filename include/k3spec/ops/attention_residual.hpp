@@ -13,7 +13,7 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Of values that one mixture may have: the depth divided by the block size, plus one.
 inline constexpr index_t max_residual_values = 64;
@@ -77,4 +77,4 @@ void attention_residual(const Cpu& cpu, std::span<const Matrix<T>> values, const
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Keys and values of all heads.
 template <class T>
@@ -261,4 +261,4 @@ struct AttentionTile {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

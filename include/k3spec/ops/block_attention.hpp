@@ -21,7 +21,7 @@
 #include <k3spec/ops/attention_tile.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct BlockAttention {
@@ -205,4 +205,4 @@ struct BlockAttention {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// `sequences` with `context` positions and `blocks` blocks of `block_size` rows each. Rows of the context are in
 /// (sequence, position) order, those of the noise in (sequence, block, offset) order.
@@ -78,4 +78,4 @@ struct BlockVisibility {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 inline void require_token_ids(Vector<const index_t> ids, index_t vocabulary) {
@@ -53,4 +53,4 @@ void embedding_backward(const Cpu& cpu, Vector<const index_t> ids, std::optional
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

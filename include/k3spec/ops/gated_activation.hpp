@@ -8,7 +8,7 @@
 
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// β·tanh(g/β)·σ(g) · λ·tanh(u/λ): Kimi K3's gated activation.
 constexpr auto situ_formula(double beta, double linear_beta) {
@@ -32,4 +32,4 @@ constexpr auto swiglu_formula() {
 /// o · σ(g)
 constexpr auto output_gate_formula() { return expr::arg<0> * sigmoid(expr::arg<1>); }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

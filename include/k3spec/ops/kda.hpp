@@ -13,7 +13,7 @@
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// x · ((Σx² + 1e-6)^-1/2 · scale) over a row: L2-normalised queries and keys.
 constexpr auto kda_unit_formula(double scale) {
@@ -159,4 +159,4 @@ struct KdaHead {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

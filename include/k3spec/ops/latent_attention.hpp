@@ -16,7 +16,7 @@
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Keys that are scored together.
 inline constexpr index_t attention_tile = 64;
@@ -132,4 +132,4 @@ class LatentAttention {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

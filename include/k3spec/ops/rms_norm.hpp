@@ -8,7 +8,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/product.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Operand 0 is x, operand 1 is w. T is the storage type.
 template <class T>
@@ -43,4 +43,4 @@ constexpr std::size_t rms_norm_scratch(index_t rows) {
   return differentiate_scratch<decltype(rms_norm_formula<T>(0.0)), accumulate_t<T>>(rows);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The position of each row: ids[row] where there are any, else counted from `first` within sequences of `length` rows
 /// (0: all rows are one sequence); and `shift` more.
@@ -169,4 +169,4 @@ struct RotaryEmbedding {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/core/arena.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// How a config routes.
 template <class Config>
@@ -160,4 +160,4 @@ void combine_experts(const Cpu& cpu, const ExpertRows& experts, const Matrix<S>&
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -14,7 +14,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/expr/functors.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class T, class W, class S>
 void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<const W>& w, const Matrix<S>& y) {
@@ -37,4 +37,4 @@ void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<cons
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/expr/order.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cpu {
 
@@ -48,4 +48,4 @@ void sums_of_squares(const Cpu& cpu, Vector<const S> x, Vector<double> sums) {
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -25,7 +25,7 @@
 #include <k3spec/ops/attention_tile.hpp>
 #include <k3spec/ops/visibility.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// How many sequences, queries and keys; query 0 stands at position `first` among the keys.
 struct AttentionSpan {
@@ -221,4 +221,4 @@ struct TttAttention {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

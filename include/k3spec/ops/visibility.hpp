@@ -9,7 +9,7 @@
 
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Keys from the start of the query's document up to its own position, and only those that are not padding. Positions
 /// count from the sequence's start.
@@ -30,4 +30,4 @@ struct CausalVisibility {
   index_t end(index_t, index_t query) const { return query + 1; }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

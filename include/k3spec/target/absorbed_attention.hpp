@@ -13,7 +13,7 @@
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// \tparam Config  that of the MLA layer
 template <class Config, Element T>
@@ -118,4 +118,4 @@ class AbsorbedAttention {
   std::vector<FrozenLinear<T>> key_, value_;  // W_kb, W_vb per head
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include <k3spec/core/arena.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A piece of an Arena's memory that one thread hands out by itself.
 class ArenaSlice {
@@ -35,4 +35,4 @@ class ArenaSlice {
   std::size_t capacity_, used_ = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 #include <k3spec/target/latent_moe.hpp>
 #include <k3spec/target/mla_attention.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Norm and scoring vector of one attention residual.
 template <index_t Hidden>
@@ -107,4 +107,4 @@ struct FrozenDecoderLayer {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

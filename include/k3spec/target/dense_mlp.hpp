@@ -7,7 +7,7 @@
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config, index_t Inner>
 struct DenseMlp {
@@ -56,4 +56,4 @@ struct DenseMlp {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/target/new_tokens.hpp>
 #include <k3spec/target/taps.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What forward is to write. Rows are [sequence][new token].
 template <class T>
@@ -299,4 +299,4 @@ class FrozenTarget {
   Buffer<S> output_mix_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -8,7 +8,7 @@
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/arena.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 /// Points a matrix at new memory. The target's activations have run-time extents throughout, so that models of other
@@ -58,4 +58,4 @@ class FrozenLinear {
   PackedWeights<T> packed_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

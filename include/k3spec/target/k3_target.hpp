@@ -9,7 +9,7 @@
 
 #include <k3spec/target/decoder_layer.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The weights and their names; target/forward.hpp runs them.
 template <class Config>
@@ -96,4 +96,4 @@ struct K3Target {
 template <class Config>
 inline constexpr index_t parameter_count<K3Target<Config>> = K3Target<Config>::count_parameters();
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -19,7 +19,7 @@
 #include <k3spec/target/frozen_linear.hpp>
 #include <k3spec/target/state.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config>
 struct KdaAttention {
@@ -240,4 +240,4 @@ struct KdaAttention {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/dense_mlp.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config>
 struct LatentMoe {
@@ -185,4 +185,4 @@ struct LatentMoe {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -8,7 +8,7 @@
 
 #include <k3spec/config/kimi_k3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Attention and MLP of a layer.
 enum class LayerKind { kda_dense, kda_moe, mla_dense, mla_moe };
@@ -70,4 +70,4 @@ struct TargetLayout {
   static_assert(Config::backbone == Backbone::kimi_k3, "K3 target: the config's backbone is not kimi_k3");
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -13,7 +13,7 @@
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/target/k3_target.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -98,4 +98,4 @@ void load_target(const std::filesystem::path& folder, Parameters<K3Target<Config
   load_target(io::Checkpoint::open(folder, "language_model."), parameters, ignored);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

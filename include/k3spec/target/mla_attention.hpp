@@ -9,7 +9,7 @@
 #include <k3spec/target/frozen_linear.hpp>
 #include <k3spec/target/state.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Config>
 struct MlaAttention {
@@ -130,4 +130,4 @@ struct MlaAttention {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

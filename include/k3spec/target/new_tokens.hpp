@@ -6,7 +6,7 @@
 
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What a call of the target's forward runs: new tokens of every sequence, of each as many, or of each another number,
 /// none included. Rows are [sequence][new token].
@@ -44,4 +44,4 @@ class NewTokens {
   std::span<const index_t> counts_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -18,7 +18,7 @@
 #include <k3spec/ops/kda.hpp>
 #include <k3spec/target/layout.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct StateSize {
   index_t sequences;  ///< rows of a batch
@@ -201,4 +201,4 @@ class TargetState {
   Buffer<Position> positions_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

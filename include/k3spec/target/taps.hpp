@@ -9,7 +9,7 @@
 
 #include <k3spec/config/conventions.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// One hidden state of the target, hidden_size wide.
 struct Tap {
@@ -91,4 +91,4 @@ std::vector<Tap> block_taps(std::span<const index_t> layer_ids, index_t num_hidd
   return taps;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
@@ -176,4 +176,4 @@ class AdamW {
   std::int64_t steps_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

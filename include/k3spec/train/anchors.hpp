@@ -14,7 +14,7 @@
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/nothing_supervised.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A batch without any: there is nothing to learn from it, and a training loop goes on with the next.
 class NoValidAnchors : public NothingSupervised {
@@ -134,4 +134,4 @@ class AnchorSampler {
   index_t chosen_ = 0;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/train/documents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// R = sequences · length positions, A blocks a row.
 template <class T, index_t TargetWidth>
@@ -187,4 +187,4 @@ inline void draw_prefix_lengths(index_t block_size, double base, std::uint64_t s
   }
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -18,7 +18,7 @@
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/trainer.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -272,4 +272,4 @@ using DFlashTrainer = Trainer<DFlashMethod<TargetConfig, Config, T>>;
 template <class TargetConfig, class Config, Element T>
 using DSparkTrainer = Trainer<DSparkMethod<TargetConfig, Config, T>>;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

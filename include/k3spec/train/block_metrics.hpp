@@ -13,7 +13,7 @@
 
 #include <k3spec/train/metrics.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Σ weight · loss / (Σ weight + 1e-6): 0 where nothing is supervised.
 inline double block_loss_mean(double sum, double weight) { return sum / (weight + 1e-6); }
@@ -146,4 +146,4 @@ struct BlockMetrics {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

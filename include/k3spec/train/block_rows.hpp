@@ -9,7 +9,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Rows of logits that exist at a time: about a million values.
 constexpr index_t chunk_rows(index_t vocabulary) {
@@ -42,4 +42,4 @@ void scatter_rows(const Cpu& cpu, Vector<const index_t> rows, const X& from, con
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

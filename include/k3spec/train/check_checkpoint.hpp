@@ -12,7 +12,7 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -83,4 +83,4 @@ TrainerProgress check_checkpoint(const std::filesystem::path& directory, const T
   return saved;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

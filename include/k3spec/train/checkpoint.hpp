@@ -19,7 +19,7 @@
 #include <k3spec/train/run_sources.hpp>
 #include <k3spec/train/train_settings.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Where a run stands.
 struct TrainerProgress {
@@ -170,4 +170,4 @@ void load_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optim
   optimizer.restore_counts(counts.optimizer_steps, counts.skipped, counts.skipped_in_a_row);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class CheckpointDirectory {
  public:
@@ -196,4 +196,4 @@ class CheckpointDirectory {
   index_t keep_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -18,7 +18,7 @@
 #include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/block_rows.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What a DFlash draft reads of its target: [vocabulary, H] each.
 template <class T>
@@ -205,4 +205,4 @@ class DFlashObjective {
   Buffers b_{};
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// none: a row is one document. apart: the frozen target runs each document as a sequence of its own, and the draft
 /// sees the row with all of them. through_target: the target runs the row as one sequence; no target here can do that.
@@ -99,4 +99,4 @@ class DocumentBounds {
   Buffer<index_t> start_, remaining_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

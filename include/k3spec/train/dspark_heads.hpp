@@ -8,7 +8,7 @@
 
 #include <k3spec/drafts/dspark_draft.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Draft, Element T>
 struct DSparkHeads {
@@ -82,4 +82,4 @@ struct DSparkHeads {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

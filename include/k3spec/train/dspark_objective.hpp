@@ -25,7 +25,7 @@
 #include <k3spec/train/block_rows.hpp>
 #include <k3spec/train/dspark_heads.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class T, index_t TargetWidth, index_t Hidden>
 struct DSparkBatch : BlockBatch<T, TargetWidth> {
@@ -298,4 +298,4 @@ class DSparkObjective {
   Buffers b_{};
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/train/trainer.hpp>
 #include <k3spec/train/ttt_objective.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class TargetConfig, class Config, Element T>
 class Eagle3Method {
@@ -120,4 +120,4 @@ class Eagle3Method {
 template <class TargetConfig, class Config, Element T>
 using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T>>;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -9,7 +9,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// normal: as all other weights do. last_identity: [0 … 0 I], so that the draft begins with the last auxiliary state.
 enum class FcInit { normal, last_identity };
@@ -35,4 +35,4 @@ void initialize_fc(FcInit init, Parameters<Draft, T>& parameters) {
   for (index_t i = 0; i < Draft::hidden; ++i) weight.row(i)[Draft::aux_width - Draft::hidden + i] = T(1.0f);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

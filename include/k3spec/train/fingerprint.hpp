@@ -17,7 +17,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/parameters.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct Fingerprint {
   std::uint64_t bits = 0;
@@ -85,4 +85,4 @@ Fingerprint fingerprint(const Cpu& cpu, const Weights& weights) {
   return all;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -10,7 +10,7 @@
 #include <k3spec/core/memory.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Computes sqrt(Σ g²) of gradients of n elements, summed in double: the same bits on every device.
 template <Device D = Cpu>
@@ -38,4 +38,4 @@ class GradientNorm {
 /// What a gradient of norm `norm` is multiplied with so that its norm is at most `largest`.
 inline double clip_coefficient(double norm, double largest) { return std::min(1.0, largest / (norm + 1e-6)); }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

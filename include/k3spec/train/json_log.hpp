@@ -13,7 +13,7 @@
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class JsonLog {
  public:
@@ -66,4 +66,4 @@ class JsonLog {
   io::FileSink file_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

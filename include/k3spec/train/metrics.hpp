@@ -14,7 +14,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/train/ttt_loss.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A sum and what it is a sum over.
 struct Ratio {
@@ -153,4 +153,4 @@ class TttMetrics {
   TttLoss loss_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

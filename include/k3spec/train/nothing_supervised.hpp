@@ -4,7 +4,7 @@
 
 #include <k3spec/core/error.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A batch from which nothing can be learnt: a training loop counts it and goes on with the next.
 class NothingSupervised : public Error {
@@ -12,4 +12,4 @@ class NothingSupervised : public Error {
   using Error::Error;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -14,7 +14,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// What a step reports.
 struct ProgressStep {
@@ -116,4 +116,4 @@ class Progress {
   bool drawn_ = false;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

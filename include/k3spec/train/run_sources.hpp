@@ -11,7 +11,7 @@
 #include <k3spec/train/fingerprint.hpp>
 #include <k3spec/train/text.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct DataFingerprints {
   Fingerprint training, held_out;
@@ -76,4 +76,4 @@ struct RunSources {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The learning rate rises in a line over the first `warmup_steps` steps, then falls as half a cosine to
 /// min_lr_ratio · lr at `total_steps`, and stays there.
@@ -53,4 +53,4 @@ struct WarmupCosine {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

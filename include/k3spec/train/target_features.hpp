@@ -15,7 +15,7 @@
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/ttt_objective.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Owns the target, and the features of one batch at a time in each of its slots. R = batch · length rows. Config is
 /// the draft's: its own widths, but the target's vocabulary.
@@ -187,4 +187,4 @@ class TargetFeatures {
   Features rows_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/target/forward.hpp>
 #include <k3spec/train/documents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Tokens to learn from, [batch, length].
 struct TextWindows {
@@ -176,4 +176,4 @@ class TargetStates {
   Kept rows_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

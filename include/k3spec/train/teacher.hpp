@@ -7,7 +7,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Stored logits [R, V] of the target, rows aligned with the draft's (shifted left by one already).
 template <class T>
@@ -47,4 +47,4 @@ struct HiddenTeacher {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -14,7 +14,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/io/input_file.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 class ByteText {
  public:
@@ -69,4 +69,4 @@ class ByteText {
   std::string text_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -18,7 +18,7 @@
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/ttt_loss.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
@@ -232,4 +232,4 @@ struct TrainSettings {
   };
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -40,7 +40,7 @@
 #include <k3spec/train/target_states.hpp>
 #include <k3spec/train/text.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <class Method>
 class Trainer {
@@ -275,4 +275,4 @@ class Trainer {
   Buffer<index_t> ids_, seq_lens_;
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -13,7 +13,7 @@
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/metrics.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// R = sequences · length rows. Everything but aux, attention_mask, documents and position_ids is shifted left by one
 /// already (SPEC: target batch): row t holds the token, mask and teacher of position t + 1.
@@ -182,4 +182,4 @@ struct TttTotals {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -16,7 +16,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/losses/lk_loss.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 enum class LkLoss { none, alpha, lambda };
 template <>
@@ -86,4 +86,4 @@ struct TttLoss {
   }
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -21,7 +21,7 @@
 #include <k3spec/train/ttt_batch.hpp>
 #include <k3spec/train/ttt_loss.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// \tparam ChunkRows  rows of logits that exist at a time
 template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::draft_vocabulary)>
@@ -294,4 +294,4 @@ class TttObjective {
   Buffers buffers_{};
 };
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -10,7 +10,7 @@
 
 #include <k3spec/core/error.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// An instruction set extension that this program was compiled to use, and whether this processor has it.
 struct CpuFeature {
@@ -63,4 +63,4 @@ inline void require_cpu_features(std::span<const CpuFeature> needed) {
 /// \throws Error when this processor cannot run this program
 inline void require_cpu_features() { require_cpu_features(needed_cpu_features()); }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -7,7 +7,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/expr/walk.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cpu {
 
@@ -188,4 +188,4 @@ void differentiate_rows(const Cpu& cpu, const E& e, const View<T, N>& d_y, const
                                           first.extent(0), first.extent(1), operands);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -5,9 +5,9 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec::cpu {
+namespace K3SPEC_NAMESPACE::cpu {
 
 /// The device for a loop of about `work` multiply-adds: one thread where waking others would take longer.
 inline Cpu for_work(const Cpu& device, index_t work) { return work < (index_t{1} << 18) ? Cpu{1} : device; }
 
-}  // namespace k3spec::cpu
+}  // namespace K3SPEC_NAMESPACE::cpu

@@ -12,7 +12,7 @@
 #include <k3spec/backend/cpu/reduce_row.hpp>
 #include <k3spec/expr/check.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cpu {
 
@@ -91,4 +91,4 @@ void evaluate_rows(const Cpu& cpu, const E& e, const View<T, N>& y, const First&
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -11,7 +11,7 @@
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/product.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 /// Multiply-adds that are not worth waking other threads for.
@@ -57,4 +57,4 @@ void gemm_batch(const Cpu& cpu, const MatrixBatch<TA>& a, Op op_a, const MatrixB
   parallel_for(cpu, c.count, [&](index_t i) { gemm(cpu, a[i], op_a, b[i], op_b, c[i], into); });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

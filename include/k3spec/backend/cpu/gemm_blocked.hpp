@@ -11,7 +11,7 @@
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 
-namespace k3spec::detail {
+namespace K3SPEC_NAMESPACE::detail {
 
 template <class Product>
 class Blocked {
@@ -140,4 +140,4 @@ class Blocked {
   const Product& p_;
 };
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

@@ -13,7 +13,7 @@
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec::detail {
+namespace K3SPEC_NAMESPACE::detail {
 
 /// A tile is at most this many rows high and packets wide: its accumulators, one row of B and one element of A fill the
 /// registers (12 + 2 + 1 of 16, or 24 + 3 + 1 of 32).
@@ -91,4 +91,4 @@ TileKernel<S> tile_kernel(index_t rows, index_t vectors) {
   return table[static_cast<std::size_t>((rows - 1) * tile_vectors + vectors - 1)];
 }
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/core/buffer.hpp>
 
-namespace k3spec::detail {
+namespace K3SPEC_NAMESPACE::detail {
 
 /// Element (i, j) is data[i * stride + j], or data[j * stride + i] if transposed.
 template <class T>
@@ -141,4 +141,4 @@ class Workspace {
   std::size_t size_ = 0;
 };
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

@@ -9,7 +9,7 @@
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/core/buffer.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again. N is rounded up to
 /// whole packets. Worth it for weights that do not change; most of all when x has few rows.
@@ -110,4 +110,4 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PackedWeights<T>& w, c
                                                                    into == Into::accumulate});
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -10,7 +10,7 @@
 #include <k3spec/backend/cpu/gemm_pack.hpp>
 #include <k3spec/core/dtype.hpp>
 
-namespace k3spec::detail {
+namespace K3SPEC_NAMESPACE::detail {
 
 inline constexpr index_t block_k = 256;       ///< of a packed block: a panel of B stays in the first-level cache
 inline constexpr index_t row_gap = 16;        ///< between packed rows of A, lest all fall into the same cache sets
@@ -161,4 +161,4 @@ struct Product {
   }
 };
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

@@ -9,7 +9,7 @@
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 
-namespace k3spec::detail {
+namespace K3SPEC_NAMESPACE::detail {
 
 template <class Product>
 class Streamed {
@@ -54,4 +54,4 @@ class Streamed {
   const Product& p_;
 };
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

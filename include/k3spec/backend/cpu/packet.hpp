@@ -8,7 +8,7 @@
 #if defined(__CUDACC__)
 #include <k3spec/backend/cpu/packet_lanes.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 template <std::floating_point S>
 using Packet = LanePacket<S>;
@@ -19,7 +19,7 @@ namespace detail {
 inline constexpr index_t packet_registers = lane_registers;
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE
 #else
 #include <k3spec/backend/cpu/packet_eigen.hpp>
 #endif

@@ -46,7 +46,7 @@
 #pragma GCC diagnostic ignored "-Wignored-attributes"
 #endif
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 // Eigen's pmadd is fused only where the target has the instruction; elsewhere it would round twice.
@@ -295,7 +295,7 @@ void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>
   detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { rows[i].r = block.packet[i]; });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop

@@ -15,7 +15,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/float_math.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 // What the widest register of the target holds, and how many there are.
@@ -137,4 +137,4 @@ void transpose(std::array<LanePacket<S>, static_cast<std::size_t>(LanePacket<S>:
   }
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

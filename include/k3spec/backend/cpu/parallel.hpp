@@ -17,7 +17,7 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/extents.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -67,4 +67,4 @@ void parallel_for(const Cpu& cpu, index_t count, F&& body) {
   if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -12,7 +12,7 @@
 #include <k3spec/expr/order.hpp>
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec::cpu {
+namespace K3SPEC_NAMESPACE::cpu {
 
 /// The lanes past `count` replaced by `neutral`.
 template <class S>
@@ -70,4 +70,4 @@ void reduce_row(const E& e, const Operands& operands, index_t row, index_t colum
   }
 }
 
-}  // namespace k3spec::cpu
+}  // namespace K3SPEC_NAMESPACE::cpu

@@ -9,7 +9,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/expr/nodes.hpp>
 
-namespace k3spec::cpu {
+namespace K3SPEC_NAMESPACE::cpu {
 
 /// The lanes at [row, column … column + count) of a tuple of operands. `Full`: count is the packet's width.
 template <class S, bool Full, class Operands>
@@ -46,4 +46,4 @@ void for_packets(const Operands& operands, const S* reduced, index_t row, index_
   if (j < end) f(RowEnv<S, false, Operands>{operands, reduced, row, j, end - j});
 }
 
-}  // namespace k3spec::cpu
+}  // namespace K3SPEC_NAMESPACE::cpu

@@ -15,7 +15,9 @@
 
 #include <pthread.h>
 
-namespace k3spec::cpu {
+#include <k3spec/core/instruction_set.hpp>
+
+namespace K3SPEC_NAMESPACE::cpu {
 
 class ThreadTeam {
  public:
@@ -151,4 +153,4 @@ class ThreadTeam {
   int forks_ = forks();
 };
 
-}  // namespace k3spec::cpu
+}  // namespace K3SPEC_NAMESPACE::cpu

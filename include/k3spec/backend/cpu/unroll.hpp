@@ -7,7 +7,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace k3spec::detail {
+#include <k3spec/core/instruction_set.hpp>
+
+namespace K3SPEC_NAMESPACE::detail {
 
 /// Calls f(0), f(1), … f(N - 1) with constants, so that what they index stays in registers.
 template <std::size_t N, class F>
@@ -16,4 +18,4 @@ inline void unroll(F&& f) {
   (std::make_index_sequence<N>{});
 }
 
-}  // namespace k3spec::detail
+}  // namespace K3SPEC_NAMESPACE::detail

@@ -14,7 +14,7 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 struct CudaOptions {
   int ordinal = 0;  ///< which card
@@ -144,4 +144,4 @@ class Cuda {
 template <>
 inline constexpr bool is_device<Cuda> = true;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -8,7 +8,7 @@
 #include <k3spec/backend/cuda/evaluate.hpp>
 #include <k3spec/expr/walk.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
@@ -275,4 +275,4 @@ void differentiate_rows(const Cuda& cuda, const E& e, const View<T, N>& d_y, con
                                                  cuda::as_operands(first, x..., d_y));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

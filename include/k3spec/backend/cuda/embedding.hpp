@@ -14,7 +14,7 @@
 #include <k3spec/backend/cuda/memory.hpp>
 #include <k3spec/backend/cuda/operands.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
@@ -112,4 +112,4 @@ void embedding_backward(const Cuda& cuda, Vector<const index_t> ids, std::option
                d_table, cuda::aligned_bits(std::tuple(from, d_table)));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

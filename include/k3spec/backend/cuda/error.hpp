@@ -11,7 +11,7 @@
 
 #include <k3spec/core/error.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A call of the CUDA runtime or of cuBLAS that failed: file, line, the call, and the library's own name and sentence
 /// for the failure. Kernels run later than their launch: a kernel's own failure is found by a later call.
@@ -47,4 +47,4 @@ inline void check(cublasStatus_t status, std::string_view call, const char* file
 }
 
 }  // namespace cuda
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -10,7 +10,7 @@
 #include <k3spec/backend/cuda/memory.hpp>
 #include <k3spec/backend/cuda/reduce_row.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
@@ -159,4 +159,4 @@ void evaluate_rows(const Cuda& cuda, const E& e, const View<T, N>& y, const Firs
   });
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -18,7 +18,7 @@
 #include <k3spec/backend/cuda/evaluate.hpp>
 #include <k3spec/backend/product.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
@@ -223,4 +223,4 @@ void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const Matri
   cuda::multiply(cuda, s, as_const(a), op_a, as_const(b), op_b, c, accumulate);
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -14,7 +14,7 @@
 #include <k3spec/core/view.hpp>
 #include <k3spec/expr/nodes.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 /// Bytes of the widest access of a thread.
 inline constexpr std::size_t access_bytes = 16;
@@ -100,4 +100,4 @@ struct LaneEnv {
   K3SPEC_HOST_DEVICE S reduced(int which) const { return reductions[which]; }
 };
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

@@ -8,7 +8,7 @@
 
 #include <k3spec/backend/cuda/device.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 /// Threads of a warp.
 inline constexpr int warp = 32;
@@ -38,4 +38,4 @@ inline unsigned blocks_for(const Cuda& cuda, index_t items, index_t per_block) {
   return static_cast<unsigned>(std::clamp<index_t>(wanted, 1, enough));
 }
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <k3spec/backend/cuda/device.hpp>
 #include <k3spec/core/memory.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// A fixed number of trivially copyable elements in device memory, owned, zero when made (in the stream's order).
 /// Move-only. Allocating and freeing wait for the device: not for the inside of a step.
@@ -113,4 +113,4 @@ void download(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
   cuda.synchronize();
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

@@ -15,7 +15,7 @@
 #include <k3spec/backend/cuda/launch.hpp>
 #include <k3spec/expr/check.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 /// Where operand I's lanes come from.
 enum class Read { nowhere, element, column, first_column };
@@ -139,4 +139,4 @@ __device__ inline void for_lanes(index_t rows, index_t columns, F&& f) {
   }
 }
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

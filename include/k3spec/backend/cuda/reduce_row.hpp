@@ -7,7 +7,7 @@
 #include <k3spec/backend/cuda/team.hpp>
 #include <k3spec/expr/reduce.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 /// One row of an expression's operands X, as a team's thread sees it. \tparam Reading  says how each is read (ReadBy)
 template <class S, int V, class X, class Reading>
@@ -60,4 +60,4 @@ __device__ inline void reduce_row(const E& e, const Row& row, S* reduced) {
   }
 }
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

@@ -8,7 +8,7 @@
 
 #include <k3spec/backend/cuda/error.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 /// A queue of work of its own, which does not wait for the default stream.
 class Stream {
@@ -61,4 +61,4 @@ class Event {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> handle_;
 };
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

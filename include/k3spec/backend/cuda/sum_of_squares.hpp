@@ -10,7 +10,7 @@
 #include <k3spec/backend/cuda/memory.hpp>
 #include <k3spec/expr/order.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
@@ -51,4 +51,4 @@ void sums_of_squares(const Cuda& cuda, Vector<const S> x, Vector<double> sums) {
   cuda::launch(cuda, {dim3(grid), dim3(256)}, cuda::sum_squares<S>, x.data(), n, sums.data());
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

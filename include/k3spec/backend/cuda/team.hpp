@@ -9,7 +9,7 @@
 #include <k3spec/backend/cuda/launch.hpp>
 #include <k3spec/expr/order.hpp>
 
-namespace k3spec::cuda {
+namespace K3SPEC_NAMESPACE::cuda {
 
 inline constexpr int chains_per_thread = 8;
 
@@ -107,4 +107,4 @@ struct Team {
   }
 };
 
-}  // namespace k3spec::cuda
+}  // namespace K3SPEC_NAMESPACE::cuda

@@ -1,0 +1,3 @@
+#include <tests/instruction_sets/seen.hpp>
+
+SeenByUnit seen_by_newer() { return seen(); }
