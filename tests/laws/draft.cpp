@@ -52,12 +52,12 @@ TEST_CASE("nothing supervised: loss 0 and gradients 0, not NaN") {
   for (auto* objective : {&masked, &unsayable}) {
     const TttResult r = objective->run();
     CHECK(r.loss == 0);
-    CHECK(r.valid == 0);
+    CHECK(r.supervised == 0);
     CHECK(r.correct == 0);
     CHECK(r.simulated_accept_length(steps) == 1);
     CHECK(objective->gradients_are_zero());
     // A chain counts even where the draft has no word for its tokens.
-    CHECK((r.step_valid[0] > 0) == (objective == &unsayable));
+    CHECK((r.step_chains[0] > 0) == (objective == &unsayable));
   }
 }
 

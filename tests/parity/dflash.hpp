@@ -50,10 +50,10 @@ struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
   void compare_sums(const DFlashSums& sums) {
     ref.compare("output.loss", sums.mean_loss(), tolerance);
     ref.compare("output.loss_weight", sums.loss.denominator, 1e-15);
-    ref.compare("output.valid_tokens", static_cast<double>(sums.valid_tokens), 0);
+    ref.compare("output.valid_tokens", static_cast<double>(sums.supervised), 0);
     ref.compare("output.correct_tokens", static_cast<double>(sums.correct), 0);
     ref.compare("output.accept_len_sum", static_cast<double>(sums.accept_len_sum), 0);
-    ref.compare("output.valid_blocks", static_cast<double>(sums.valid_blocks), 0);
+    ref.compare("output.valid_blocks", static_cast<double>(sums.supervised_blocks), 0);
   }
 
   void compare_rows(const DFlashObjective<Draft, T>& objective) {

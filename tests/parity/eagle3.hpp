@@ -112,9 +112,9 @@ struct Eagle3Case {
     ref.compare("output.loss", r.loss, tolerance);
     ref.compare("output.step_losses", r.step_losses.data(), steps, tolerance);
     ref.compare("output.correct", static_cast<double>(r.correct), 0);
-    ref.compare("output.valid", static_cast<double>(r.valid), 0);
+    ref.compare("output.valid", static_cast<double>(r.supervised), 0);
     ref.compare("output.step_prefix_hits", r.step_prefix_hits.data(), steps, 0);
-    ref.compare("output.step_valid", r.step_valid.data(), steps, 0);
+    ref.compare("output.step_valid", r.step_chains.data(), steps, 0);
     ref.compare("output.accept_length", r.simulated_accept_length(steps), 1e-15);
   }
 

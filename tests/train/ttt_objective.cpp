@@ -164,9 +164,9 @@ void packed_is_apart(index_t first, index_t second) {
     CHECK(a.result.step_supervised == b.result.step_supervised);
     CHECK(a.result.step_correct == b.result.step_correct);
     CHECK(a.result.step_prefix_hits == b.result.step_prefix_hits);
-    CHECK(a.result.step_valid == b.result.step_valid);
-    CHECK(a.result.step_valid[0] == all - 2);
-    CHECK(a.result.step_valid[2] == all - 6);
+    CHECK(a.result.step_chains == b.result.step_chains);
+    CHECK(a.result.step_chains[0] == all - 2);
+    CHECK(a.result.step_chains[2] == all - 6);
     CHECK(a.result.step_supervised[0] > 0);
     for (std::size_t k = 0; k < steps; ++k) {
       CHECK(a.result.step_losses[k] == doctest::Approx(b.result.step_losses[k]).epsilon(1e-12));
@@ -203,14 +203,14 @@ void nothing_is_zero() {
       const Outcome<Config> o(*data, loss);
       CHECK(o.finite());
       CHECK(o.zero());
-      CHECK(o.result.valid == 0);
+      CHECK(o.result.supervised == 0);
       CHECK(o.result.simulated_accept_length(steps) == 1);
     }
     Data<Config> padded(3, 4);
     for (std::size_t r = 4; r < 8; ++r) padded.attention_mask[r] = 0, padded.loss_mask[r] = 0;
     const Outcome<Config> o(padded, loss);
     CHECK(o.finite());
-    CHECK(o.result.valid > 0);
+    CHECK(o.result.supervised > 0);
     const auto row = o.d_aux.begin() + 4 * Eagle3Draft<Config>::aux_width;
     CHECK(std::all_of(row, row + 4 * Eagle3Draft<Config>::aux_width, [](double x) { return x == 0; }));
     Data<Config> seen(1, 5), alone(1, 1);
@@ -270,7 +270,7 @@ TEST_CASE_TEMPLATE("nothing to teach is 0 in other precisions, too", T, float, b
                                                      std::nullopt, Matrix<S>(d_aux.data(), 12, Draft::aux_width));
       const auto all = gradients.flat();
       CHECK(r.loss == 0);
-      CHECK(r.valid == 0);
+      CHECK(r.supervised == 0);
       CHECK(std::all_of(all.data(), all.data() + all.size(), [](S x) { return x == 0; }));
       CHECK(std::all_of(d_aux.begin(), d_aux.end(), [](S x) { return x == 0; }));
       for (index_t k = 0; k < steps; ++k) {
@@ -289,8 +289,8 @@ TEST_CASE("a draft vocabulary of one token: nothing can go wrong, and nothing is
       const Outcome<Config> o(Data<Config>(2, 6), loss);
       CHECK(o.finite());
       CHECK(o.zero());
-      CHECK(o.result.valid == 10 + 8 + 6);
-      CHECK(o.result.correct == o.result.valid);
+      CHECK(o.result.supervised == 10 + 8 + 6);
+      CHECK(o.result.correct == o.result.supervised);
       CHECK(o.result.step_alphas[1] == (loss.lk == LkLoss::none ? 0 : 1));
     }
   };
@@ -359,7 +359,7 @@ void parts_are_the_whole(const TttLoss& loss) {
                                         .supervised = r.step_supervised[k],
                                         .correct = r.step_correct[k],
                                         .prefix_hits = r.step_prefix_hits[k],
-                                        .chains = r.step_valid[k],
+                                        .chains = r.step_chains[k],
                                         .alpha = r.step_alpha_sums[k]};
     }
   }
@@ -371,7 +371,7 @@ void parts_are_the_whole(const TttLoss& loss) {
   CHECK(largest_difference(values, wanted.gradients) <= rounding);
   CHECK(largest_difference(d_aux, wanted.d_aux) <= rounding);
   CHECK(sums.loss() == doctest::Approx(wanted.result.loss).epsilon(rounding));
-  CHECK(sums.supervised() == wanted.result.valid);
+  CHECK(sums.supervised() == wanted.result.supervised);
   CHECK(sums.accuracy().numerator == static_cast<double>(wanted.result.correct));
   CHECK(sums.simulated_accept_length() ==
         doctest::Approx(wanted.result.simulated_accept_length(steps)).epsilon(rounding));

@@ -20,23 +20,23 @@ inline double block_loss_mean(double sum, double weight) { return sum / (weight 
 inline double block_loss_mean(const Ratio& r) { return block_loss_mean(r.numerator, r.denominator); }
 
 struct DFlashSums {
-  Ratio loss;                       ///< weight · cross-entropy over weight
-  std::int64_t valid_tokens = 0;    ///< supervised slots
-  std::int64_t correct = 0;         ///< of these, where the draft's argmax is the label
-  std::int64_t accept_len_sum = 0;  ///< per block with supervision: leading correct slots, and one
-  std::int64_t valid_blocks = 0;
+  Ratio loss;                          ///< weight · cross-entropy over weight
+  std::int64_t supervised = 0;         ///< slots
+  std::int64_t correct = 0;            ///< of these, where the draft's argmax is the label
+  std::int64_t accept_len_sum = 0;     ///< per block with supervision: leading correct slots, and one
+  std::int64_t supervised_blocks = 0;  ///< blocks with supervision
 
   DFlashSums& operator+=(const DFlashSums& other) {
     loss += other.loss;
-    valid_tokens += other.valid_tokens;
+    supervised += other.supervised;
     correct += other.correct;
     accept_len_sum += other.accept_len_sum;
-    valid_blocks += other.valid_blocks;
+    supervised_blocks += other.supervised_blocks;
     return *this;
   }
   double mean_loss() const { return block_loss_mean(loss); }
-  Ratio accuracy() const { return {static_cast<double>(correct), static_cast<double>(valid_tokens)}; }
-  Ratio accept_length() const { return {static_cast<double>(accept_len_sum), static_cast<double>(valid_blocks)}; }
+  Ratio accuracy() const { return {static_cast<double>(correct), static_cast<double>(supervised)}; }
+  Ratio accept_length() const { return {static_cast<double>(accept_len_sum), static_cast<double>(supervised_blocks)}; }
   bool operator==(const DFlashSums&) const = default;
 };
 

@@ -189,12 +189,12 @@ class DFlashObjective {
       for (index_t r = block * span_.block_size; r < (block + 1) * span_.block_size; ++r) {
         if (b_.targets.supervised(r) == 0) continue;
         any = true, right = right && b_.right(r) != 0;
-        ++sums.valid_tokens;
+        ++sums.supervised;
         sums.correct += b_.right(r);
         sums.accept_len_sum += right ? 1 : 0;
       }
       sums.accept_len_sum += any ? 1 : 0;
-      sums.valid_blocks += any ? 1 : 0;
+      sums.supervised_blocks += any ? 1 : 0;
     }
   }
 

@@ -93,7 +93,7 @@ class Eagle3Method {
                  .supervised = result.step_supervised[n],
                  .correct = result.step_correct[n],
                  .prefix_hits = result.step_prefix_hits[n],
-                 .chains = result.step_valid[n],
+                 .chains = result.step_chains[n],
                  .alpha = result.step_alpha_sums[n]};
     }
     return sums;

@@ -123,9 +123,9 @@ struct TttResult {
   std::array<double, max_steps> step_alphas{};
   /// Supervised predictions, and those of them that are the teacher's choice: per step, and over all steps.
   std::array<index_t, max_steps> step_supervised{}, step_correct{};
-  index_t valid = 0, correct = 0;
+  index_t supervised = 0, correct = 0;
   /// Chains of k + 1 right tokens, and chains that could have been.
-  std::array<index_t, max_steps> step_prefix_hits{}, step_valid{};
+  std::array<index_t, max_steps> step_prefix_hits{}, step_chains{};
 
   /// Whether any prediction is supervised.
   bool supervises() const {
@@ -136,22 +136,22 @@ struct TttResult {
   double simulated_accept_length(index_t steps) const {
     double length = 1;
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
-      length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_valid[k]));
+      length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_chains[k]));
     }
     return length;
   }
 };
 
-/// Adds the chain at row r to the result. It stays valid while the loss mask allows, whatever the draft vocabulary; it
-/// hits while every prediction so far was right. \param right  [steps][R]: whether step k is right at row r
+/// Adds the chain at row r to the result. It counts while the loss mask allows, whatever the draft vocabulary; it hits
+/// while every prediction so far was right. \param right  [steps][R]: whether step k is right at row r
 template <class Batch, class Right>
 void count_chains(const Batch& batch, index_t steps, index_t r, const Right& right, TttResult& result) {
-  bool valid = true, hit = true;
+  bool counts = true, hit = true;
   for (index_t k = 0; k < std::min(steps, predicted_steps(batch, r)); ++k) {
     const auto step = static_cast<std::size_t>(k);
-    valid = valid && batch.loss_mask(r + k) != 0;
+    counts = counts && batch.loss_mask(r + k) != 0;
     hit = hit && right[step](r) != 0;
-    result.step_valid[step] += valid ? 1 : 0;
+    result.step_chains[step] += counts ? 1 : 0;
     result.step_prefix_hits[step] += hit ? 1 : 0;
   }
 }

@@ -278,7 +278,7 @@ class TttObjective {
       const auto n = static_cast<double>(std::max<index_t>(1, supervised));
       for (index_t r = 0; r < rows_; ++r) result.step_correct[step] += buffers_.right[step](r);
       result.correct += result.step_correct[step];
-      result.valid += supervised;
+      result.supervised += supervised;
       result.step_loss_sums[step] = sum(buffers_.losses[step]);
       result.step_alphas[step] = result.step_alpha_sums[step] / n;
       result.step_losses[step] = loss_.of_step(result.step_loss_sums[step] / n, result.step_alphas[step], supervised);
