@@ -137,7 +137,7 @@ struct DSparkLawOf : laws::Defaults {
   template <class T>
   struct Fixture : ::Fixture<DSparkObjective<Layer, T>> {
     explicit Fixture(Shape shape)
-        : ::Fixture<DSparkObjective<Layer, T>>(shape, DSparkOptions{.gamma = 4.0, .confidence = 0}) {}
+        : ::Fixture<DSparkObjective<Layer, T>>(shape, DSparkOptions{.gamma = 4.0, .confidence_alpha = 0}) {}
   };
   template <class T>
   static typename DSparkObjective<Layer, T>::Batch batch(const laws::Call<DSparkLawOf, T>& c) {

@@ -277,7 +277,7 @@ TEST_CASE("DSpark: the gradient of the confidence loss is weighed as the options
                       .first = 0,
                       .span = {3, 11, 2, 3},
                       .anchors = {1, 5, 2, 0, 3, 7},
-                      .objective = DSpark::Objective(3, 11, 2, DSparkOptions{.confidence = weight})};
+                      .objective = DSpark::Objective(3, 11, 2, DSparkOptions{.confidence_alpha = weight})};
     part.run(std::nullopt);
     return values(part.gradients);
   };

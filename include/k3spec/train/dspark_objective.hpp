@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The DSpark training objective: all blocks of a batch through the draft at once; per slot
-///   ce · cross-entropy + l1 · |p - q|₁ + confidence · BCE(confidence logit, acceptance)
+///   ce_alpha · cross-entropy + l1_alpha · |p - q|₁ + confidence_alpha · BCE(confidence logit, acceptance)
 /// with q the draft's distribution, Markov correction and all, p the target's, acceptance = 1 - |p - q|₁ / 2 as a
 /// constant; weighted by slot, divided by the weights' sum. p is the draft's own head on the target's last state, and
 /// nothing flows back through it.
@@ -32,9 +32,10 @@ struct DSparkBatch : BlockBatch<T, TargetWidth> {
   Rows<const T, Hidden> target_last_hidden;  // [R] after the target's final norm
 };
 
+/// By the names that TrainSettings has them under.
 struct DSparkOptions {
-  std::optional<double> gamma = 4.0;
-  double cross_entropy = 0.1, distance = 0.9, confidence = 1.0;
+  double gamma = 4.0;  ///< see BlockRule
+  double ce_alpha = 0.1, l1_alpha = 0.9, confidence_alpha = 1.0;
 };
 
 /// \tparam ChunkRows  rows of logits that exist at a time; no bit depends on it
@@ -229,9 +230,9 @@ class DSparkObjective {
   }
 
   void learn(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> rows, const Chunk& c) {
-    differentiate_rows(cpu, dspark_row_formula(options_.cross_entropy, options_.distance), c.d_losses,
+    differentiate_rows(cpu, dspark_row_formula(options_.ce_alpha, options_.l1_alpha), c.d_losses,
                        gradients(overwrite(c.d_logits), none, none), arena_, c.logits, c.p, c.largest);
-    subtract_label_backward(c.labels, options_.cross_entropy, Vector<const S>(c.d_losses), c.d_logits);
+    subtract_label_backward(c.labels, options_.ce_alpha, Vector<const S>(c.d_losses), c.d_logits);
     if constexpr (trains_embeddings) Draft::Head::backward_weight(cpu, d_w.lm_head, c.x, c.d_logits);
     Draft::Head::backward_input(cpu, w.lm_head, c.d_logits, c.d_x);
     scatter_rows(cpu, rows, c.d_x, b_.d_out);
@@ -252,7 +253,7 @@ class DSparkObjective {
   void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch,
                 const BlockVisibility& visible, const Matrix<S>& d_target_hidden) {
     if constexpr (Draft::has_confidence) {
-      differentiate(cpu, options_.confidence * confidence_formula(), column(b_.d_losses),
+      differentiate(cpu, options_.confidence_alpha * confidence_formula(), column(b_.d_losses),
                     gradients(overwrite(b_.heads.d_logits), none), arena_, b_.heads.logits, column(b_.acceptance));
     }
     b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, span_.block_size, b_.d_out, arena_);
@@ -284,7 +285,7 @@ class DSparkObjective {
   DSparkSlot slot(index_t r) const {
     const auto ce = static_cast<double>(b_.cross_entropy(r)), l1 = static_cast<double>(b_.distance(r));
     const auto bce = static_cast<double>(b_.confidence(r));
-    const double loss = options_.cross_entropy * ce + options_.distance * l1 + options_.confidence * bce;
+    const double loss = options_.ce_alpha * ce + options_.l1_alpha * l1 + options_.confidence_alpha * bce;
     DSparkSlot s{b_.targets.weights(r), loss, ce, l1, bce, static_cast<double>(b_.acceptance(r)), std::nullopt};
     if constexpr (Draft::has_confidence) s.predicted = 1 / (1 + std::exp(-static_cast<double>(b_.heads.logits(r, 0))));
     return s;
