@@ -99,7 +99,7 @@ struct DFlashLawOf : laws::Defaults {
   template <class T>
   struct Fixture : ::Fixture<DFlashObjective<Layer, T>> {
     std::vector<T> embed, head;
-    explicit Fixture(Shape shape) : ::Fixture<DFlashObjective<Layer, T>>(shape, std::optional<double>(4.0)) {
+    explicit Fixture(Shape shape) : ::Fixture<DFlashObjective<Layer, T>>(shape, 4.0) {
       for (index_t i = 0; i < Layer::vocabulary * Layer::hidden; ++i) {
         embed.push_back(T(static_cast<accumulate_t<T>>(laws::draw(90, 0, i))));
         head.push_back(T(static_cast<accumulate_t<T>>(laws::bfloat16_value(laws::draw(91, 0, i) / 3))));

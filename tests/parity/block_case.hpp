@@ -1,5 +1,7 @@
 #pragma once
 // What the reference cases of both block drafts have in common.
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <tests/support/case_configs.hpp>
@@ -71,9 +73,9 @@ struct BlockInputs {
   Matrix<accumulate_t<T>> d_target() {
     return Matrix<accumulate_t<T>>(d_target_hidden.data(), sequences * length, Draft::target_width);
   }
-  std::optional<double> gamma() const {
+  double gamma() const {
     const auto config = ref.config();
-    return config["gamma"].is_null() ? std::nullopt : std::optional<double>(config["gamma"].template get<double>());
+    return config["gamma"].is_null() ? INFINITY : config["gamma"].template get<double>();
   }
 };
 

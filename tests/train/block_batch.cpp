@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
 
 using namespace k3spec;
@@ -20,7 +21,7 @@ struct Toy {
   Ids ids{10, 11, 12, 13, 14, 15, 16, 17};
   Mask loss_mask = Mask(8, 1);
   std::uint8_t keep = 1;
-  std::optional<double> gamma = 4.0;
+  double gamma = 4.0;
   Ids prefix, start, remaining;
 
   // Results.
@@ -116,8 +117,14 @@ TEST_CASE("weights decay from the first supervised slot") {
   CHECK(dflash.weights() == std::vector<double>{0, 1, e, std::exp(-0.5)});
   CHECK(spark.weights() == std::vector<double>{1, e, std::exp(-0.5), std::exp(-0.75)});
   CHECK(dflash.t.total_weight() == doctest::Approx(1 + e + std::exp(-0.5)).epsilon(1e-15));
-  dflash.gamma = std::nullopt;
+  dflash.gamma = INFINITY;
   CHECK(dflash.weights() == std::vector<double>{0, 1, 1, 1});
+  const auto refuse = [&](double gamma, const char* message) {
+    dflash.gamma = gamma;
+    CHECK_THROWS_WITH_AS(dflash.run(), message, Error);
+  };
+  refuse(0, "gamma: found 0, wanted a number > 0 (infinity: slots weigh alike)");
+  refuse(NAN, "gamma: found nan, wanted a number > 0 (infinity: slots weigh alike)");
 }
 
 TEST_CASE("a longer prefix shows its tokens; supervision and decay begin behind it") {

@@ -17,6 +17,7 @@
 
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/train/documents.hpp>
@@ -73,7 +74,12 @@ BlockVisibility block_visibility(const Batch& batch) {
 struct BlockRule {
   Slot slot;
   index_t mask_token_id;
-  std::optional<double> gamma;  ///< none: all slots weigh the same
+  double gamma;  ///< slots weigh exp(-k / gamma), k counted from the first supervised one; infinity: all alike
+
+  /// \throws Error on a gamma that is no weight's
+  void check() const {
+    require(gamma > 0, "gamma", fmt::format("{}", gamma), "a number > 0 (infinity: slots weigh alike)");
+  }
 };
 
 /// What a step's losses are divided by: summed over all its batches, and over all ranks.
@@ -111,6 +117,7 @@ struct BlockTargets {
   /// \throws Error for an anchor or a prefix length out of range, or prefixes where blocks show their anchor alone
   template <class Batch>
   void fill(const BlockRule& rule, const BlockSpan& span, const Batch& batch) const {
+    rule.check();
     const index_t prefixes = batch.prefix_lengths.extent(0);
     if (rule.slot == Slot::anchor_plus_k_plus_1 && prefixes > 0) {
       throw Error("batch: prefix_lengths", std::to_string(prefixes), "none: these blocks show their anchor alone");
@@ -152,8 +159,7 @@ struct BlockTargets {
   }
 
   static double decay(const BlockRule& rule, index_t depth) {
-    const double gamma = rule.gamma.value_or(0);
-    return gamma > 0 ? std::exp(-static_cast<double>(depth) / gamma) : 1.0;
+    return std::exp(-static_cast<double>(depth) / rule.gamma);
   }
 
   static void check(const BlockSpan& span, index_t block, index_t anchor, index_t prefix) {

@@ -5,7 +5,6 @@
 /// defines: DFlashMethod, DSparkMethod, DFlashTrainer, DSparkTrainer
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,9 +86,6 @@ class BlockBatches {
   static constexpr std::size_t states_bytes(const TrainSettings& s) {
     return TargetStates<TargetConfig, T>::bytes(s.batch, s.length, target_layers, s.packing);
   }
-  std::optional<double> gamma() const {
-    return std::isfinite(settings_.gamma) ? std::optional(settings_.gamma) : std::nullopt;
-  }
 
   /// Draws anchors and, for training, prefixes; in decoding blocks show their anchor alone. The target has not run.
   /// \param turn   what they are drawn for
@@ -152,7 +148,7 @@ class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Confi
 
   DFlashMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
       : Base(Slot::anchor_plus_k, std::move(target), std::move(setup), s),
-        objective_(s.batch, s.length, s.anchors, this->gamma()) {}
+        objective_(s.batch, s.length, s.anchors, s.gamma) {}
 
   /// A DFlash draft has nothing of its target's.
   void initialize(Parameters<Draft, T>&) const {}
@@ -215,7 +211,7 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
   DSparkMethod(Parameters<Target, T> target, Setup setup, const TrainSettings& s)
       : Base(Slot::anchor_plus_k_plus_1, std::move(target), std::move(setup), s),
         markov_deviation_(s.markov_deviation),
-        objective_(s.batch, s.length, s.anchors, {this->gamma(), s.ce_alpha, s.l1_alpha, s.confidence_alpha}) {}
+        objective_(s.batch, s.length, s.anchors, {s.gamma, s.ce_alpha, s.l1_alpha, s.confidence_alpha}) {}
 
   /// Embedding and head begin as copies of the target's, and the Markov head's table of previous tokens with a
   /// deviation of its own.

@@ -40,12 +40,13 @@ class DFlashObjective {
   static constexpr index_t vocabulary = Draft::vocabulary;
 
   /// \param sequences, length, blocks  of every batch
-  /// \param gamma                      of the slots' weights
-  /// \throws Error when the config's mask token is none
-  DFlashObjective(index_t sequences, index_t length, index_t blocks, std::optional<double> gamma)
+  /// \param gamma                      of the slots' weights; infinity: they weigh alike
+  /// \throws Error when the config's mask token is none, and on a gamma that is not > 0
+  DFlashObjective(index_t sequences, index_t length, index_t blocks, double gamma)
       : span_{sequences, length, blocks, Draft::block_size},
         rule_{Slot::anchor_plus_k, check_mask_token<typename Draft::config>(), gamma},
         arena_(bytes(span_)) {
+    rule_.check();
     plan(arena_, span_, &acts_, &b_);
   }
 

@@ -52,12 +52,13 @@ class DSparkObjective {
   static constexpr index_t vocabulary = Draft::vocabulary;
 
   /// \param sequences, length, blocks  of every batch
-  /// \throws Error when the config's mask token is none
+  /// \throws Error when the config's mask token is none, and on a gamma that is not > 0
   DSparkObjective(index_t sequences, index_t length, index_t blocks, const DSparkOptions& options)
       : span_{sequences, length, blocks, Draft::block_size},
         options_(options),
         rule_{Slot::anchor_plus_k_plus_1, check_mask_token<typename Draft::config>(), options.gamma},
         arena_(bytes(span_)) {
+    rule_.check();
     plan(arena_, span_, &acts_, &b_);
   }
 
