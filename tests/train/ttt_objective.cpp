@@ -452,17 +452,20 @@ TEST_CASE("positions that float32 cannot count are refused by name") {
          "batch: position_ids at row 7: found 9223372036854775807, wanted -16777216 to 16777216");
 }
 
-TEST_CASE_TEMPLATE("a teacher of hidden states teaches a row from the next position, a sequence's last from its own", T,
-                   float, double, bfloat16) {
-  // Rows e0 … e3 of two sequences of two, a head that is the identity: logits are the row that was read.
+TEST_CASE_TEMPLATE("both teachers' rows are the draft's; the target's own have to be shifted", T, float, double,
+                   bfloat16) {
+  // Rows e0 ... e3, a head and a selection that are the identity: logits are the row that was read.
+  using S = accumulate_t<T>;
+  using Ids = std::vector<index_t>;
   std::vector<T> identity(16, T(0.0F));
   for (std::size_t i = 0; i < 4; ++i) identity[5 * i] = T(1.0F);
   const Matrix<const T> unit(identity.data(), 4, 4);
-  using S = accumulate_t<T>;
-  const auto read = [&](index_t length, index_t first, index_t n) {
+  const Ids all{0, 1, 2, 3};
+  std::vector<T> own = identity;
+  const auto read = [&](const auto& teacher, index_t first, index_t n) {
     std::vector<S> logits(static_cast<std::size_t>(4 * n), S(NAN));
-    HiddenTeacher<T>{unit, unit, length}.selected_logits(Cpu{1}, first, Matrix<S>(logits.data(), n, 4));
-    std::vector<index_t> rows;
+    teacher.selected_logits(Cpu{1}, first, Matrix<S>(logits.data(), n, 4));
+    Ids rows;
     for (index_t r = 0; r < n; ++r) {
       const S* x = logits.data() + 4 * r;
       CHECK(std::count(x, x + 4, S(0)) == 3);
@@ -470,11 +473,19 @@ TEST_CASE_TEMPLATE("a teacher of hidden states teaches a row from the next posit
     }
     return rows;
   };
-  using Rows = std::vector<index_t>;
-  CHECK(read(2, 0, 4) == Rows{1, 1, 3, 3});
-  CHECK(read(4, 0, 4) == Rows{1, 2, 3, 3});
-  CHECK(read(1, 0, 4) == Rows{0, 1, 2, 3});
-  CHECK(read(2, 1, 2) == Rows{1, 3});  // part of a batch, from the middle of a sequence to the middle of the next
-  CHECK(read(4, 2, 1) == Rows{3});
-  CHECK(read(2, 2, 0) == Rows{});
+  const auto both = [&](index_t first, index_t n, const Ids& wanted) {
+    const Matrix<const T> rows(own.data(), 4, 4);
+    CHECK(read(HiddenTeacher<T>{rows, unit}, first, n) == wanted);
+    CHECK(read(LogitsTeacher<T>{rows, Vector<const index_t>(all.data(), 4)}, first, n) == wanted);
+  };
+  const auto shifted = [&](index_t length) {
+    own = identity;
+    shift_left(Matrix<T>(own.data(), 4, 4), length);
+  };
+  both(0, 4, {0, 1, 2, 3}), both(1, 2, {1, 2}), both(2, 0, {});
+  shifted(2), both(0, 4, {1, 1, 3, 3}), both(1, 2, {1, 3});
+  shifted(4), both(0, 4, {1, 2, 3, 3}), both(2, 1, {3});
+  shifted(1), both(0, 4, {0, 1, 2, 3});
+  CHECK_THROWS_WITH_AS(shifted(3), "shift_left: length: found 3, wanted a divisor of 4", Error);
+  CHECK_THROWS_WITH_AS(shifted(0), "shift_left: length: found 0, wanted a divisor of 4", Error);
 }

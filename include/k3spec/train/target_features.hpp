@@ -67,6 +67,7 @@ class TargetFeatures {
   /// Runs the target. The result is valid until the next call.
   Batch make(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
     states_.run(cpu, windows, slot);
+    states_.shift_last(slot);
     choose(cpu, slot);
     return made(windows, slot);
   }
@@ -88,7 +89,7 @@ class TargetFeatures {
 
   /// The teacher of the batch in a slot.
   HiddenTeacher<T> teacher(index_t slot = 0) const {
-    return {states_.last(slot).matrix(), rows_.selected_head.matrix(), length_};
+    return {states_.last(slot).matrix(), rows_.selected_head.matrix()};
   }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
@@ -164,7 +165,7 @@ class TargetFeatures {
     }
   }
 
-  /// The target's argmax over its whole vocabulary, shifted.
+  /// The target's argmax over its whole vocabulary, of states that are shifted.
   void choose(const Cpu& cpu, index_t slot) {
     const auto last = states_.last(slot);
     const auto chosen = top(slot);
@@ -176,7 +177,7 @@ class TargetFeatures {
       states_.target().compute_logits(cpu, last.rows(r, n), l.logits);
       argmax(cpu, l.logits, chosen.rows(r, n));
     }
-    for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r + 1);
+    for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r);
   }
 
   TargetStates<TargetConfig, T> states_;

@@ -11,6 +11,7 @@
 #include <k3spec/core/arena.hpp>
 #include <k3spec/target/forward.hpp>
 #include <k3spec/train/documents.hpp>
+#include <k3spec/train/teacher.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -103,6 +104,9 @@ class TargetStates {
     target_.forward(cpu, state_, windows.ids,
                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
+
+  /// Moves a slot's last states to where teachers want them (train/teacher.hpp), until it runs again.
+  void shift_last(index_t slot = 0) { shift_left(rows_.last.rows(slot * rows(), rows()), length_); }
 
   /// [R, hidden], post-norm: what the target's head reads.
   Rows<const T, hidden> last(index_t slot = 0) const { return rows_.last.rows(slot * rows(), rows()); }

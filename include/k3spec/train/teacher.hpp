@@ -2,14 +2,33 @@
 /// \file
 /// Where a draft's targets come from. A teacher gives, for any rows, the target's logits over the draft vocabulary;
 /// nothing as wide as the full vocabulary is kept.
-/// defines: LogitsTeacher, HiddenTeacher
+///
+/// Every teacher's rows are the draft's, as everything of TttBatch that is shifted: row t is what the target says at
+/// position t + 1. What the target itself gives out stands one row further on: shift_left brings it there.
+/// defines: LogitsTeacher, HiddenTeacher, shift_left
+
+#include <algorithm>
+#include <string>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// Stored logits [R, V] of the target, rows aligned with the draft's (shifted left by one already).
+/// x [R, n], R = sequences · length rows: each sequence's rows move left by one, its last row stays as it is, which no
+/// loss mask lets through.
+/// \throws Error when the rows are no whole sequences
+template <AnyView X>
+void shift_left(const X& x, index_t length) {
+  if (length <= 0 || x.extent(0) % length != 0) {
+    throw Error("shift_left: length", std::to_string(length), "a divisor of " + std::to_string(x.extent(0)));
+  }
+  for (index_t r = 0; r < x.extent(0); ++r) {
+    if ((r + 1) % length != 0) std::copy_n(x.row(r + 1), x.row_size(), x.row(r));
+  }
+}
+
+/// Stored logits [R, V] of the target.
 template <class T>
 struct LogitsTeacher {
   Matrix<const T> logits;
@@ -27,23 +46,14 @@ struct LogitsTeacher {
 };
 
 /// The target's post-norm last hidden states [R, H] and the rows of its head that the draft vocabulary selects
-/// [draft vocabulary, H]. Row (sequence, t) teaches from position t + 1; a sequence's last row from its own, which no
-/// loss mask lets through.
+/// [draft vocabulary, H].
 template <class T>
 struct HiddenTeacher {
   Matrix<const T> last_hidden, selected_head;
-  index_t length;
 
   template <class S>
   void selected_logits(const Cpu& cpu, index_t first, const Matrix<S>& out) const {
-    // Runs of rows within one sequence are one product each; the last row of a sequence is its own.
-    for (index_t r = first; r < first + out.extent(0);) {
-      const index_t to_end = length - 1 - r % length, left = first + out.extent(0) - r;
-      const index_t n = to_end == 0 ? 1 : std::min(to_end, left);
-      gemm(cpu, last_hidden.rows(to_end == 0 ? r : r + 1, n), Op::plain, selected_head, Op::transposed,
-           out.rows(r - first, n));
-      r += n;
-    }
+    gemm(cpu, last_hidden.rows(first, out.extent(0)), Op::plain, selected_head, Op::transposed, out);
   }
 };
 
