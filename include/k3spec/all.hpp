@@ -7,6 +7,7 @@
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/checked.hpp>
+#include <k3spec/core/compiler.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/error.hpp>
@@ -15,6 +16,7 @@
 #include <k3spec/core/float_math.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/printable.hpp>

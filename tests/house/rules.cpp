@@ -123,6 +123,16 @@ TEST_CASE("other planted faults are found") {
   CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
 }
 
+TEST_CASE("a header that compilers could read before they are refused is found") {
+  const Tree tree;
+  tree.write("core/compiler.hpp", {});
+  const auto found = tree.violations();
+  const auto has = [&](const std::string& sentence) { return std::count(found.begin(), found.end(), sentence); };
+  CHECK(has("core/a.hpp: does not include core/compiler.hpp or a header that does") == 1);
+  CHECK(has("core/compiler.hpp: does not include core/compiler.hpp or a header that does") == 0);
+  CHECK(has("ops/b.hpp: does not include core/compiler.hpp or a header that does") == 0);
+}
+
 TEST_CASE("CUDA outside its rooms is found") {
   const std::string homes = ", which only backend/cuda/ and comm/nccl.hpp may";
   for (const std::string include : {"<cuda_runtime.h>", "<cuda.h>", "<cuda_bf16.h>", "<cublas_v2.h>", "<nccl.h>",

@@ -183,6 +183,9 @@ inline Names reachable(const std::map<std::string, Header>& headers, const std::
   return seen;
 }
 
+/// The header that refuses compilers and their options: every other one includes it, or one that does.
+inline const std::string first_header = "core/compiler.hpp";
+
 /// One sentence per broken rule in the headers below `root`, the folder k3spec.
 inline std::vector<std::string> violations(const fs::path& root) {
   const auto headers = read_all(root);
@@ -196,6 +199,9 @@ inline std::vector<std::string> violations(const fs::path& root) {
     check_arrows(path, header, found);
     for (const std::string& other : header.own) {
       if (!headers.contains(other)) found.push_back(path + ": includes " + other + ", which does not exist");
+    }
+    if (header.own.empty() && path != first_header && headers.contains(first_header)) {
+      found.push_back(path + ": does not include " + first_header + " or a header that does");
     }
     if (is_umbrella(path)) continue;
     const bool cuda = needs_cuda(path);

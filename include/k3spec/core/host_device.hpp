@@ -5,6 +5,8 @@
 /// registers.
 /// defines: K3SPEC_HOST_DEVICE, K3SPEC_UNROLL
 
+#include <k3spec/core/compiler.hpp>
+
 #if defined(__CUDACC__)
 #define K3SPEC_HOST_DEVICE __host__ __device__
 #define K3SPEC_UNROLL _Pragma("unroll")

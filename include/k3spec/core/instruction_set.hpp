@@ -8,6 +8,8 @@
 /// library) that is not inlined, and flags other than the instruction set.
 /// defines: K3SPEC_NAMESPACE
 
+#include <k3spec/core/compiler.hpp>
+
 // The levels of the x86-64 psABI, and Arm's vector extensions.
 #if defined(__x86_64__) || defined(_M_X64)
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
