@@ -24,8 +24,8 @@ TEST_CASE("one operand read in two ways: as a column and as a row, too") {
                v.vector());
       evaluate(device, x1 + row_sum(expr::column<0> * x1) * expr::row<0>, y.matrix(n), v.vector(), z.matrix(n));
       arena_t<D> scratch(device, differentiate_scratch<decltype(x1 * (expr::column<0> + expr::row<0>)), float>(n));
-      differentiate(device, x1 * (expr::column<0> + expr::row<0>), y.matrix(n), gradients(none, overwrite(z.matrix(n))),
-                    scratch, v.vector(), z.matrix(n));
+      differentiate(device, x1 * (expr::column<0> + expr::row<0>), y.matrix(n),
+                    gradients(no_gradient, overwrite(z.matrix(n))), scratch, v.vector(), z.matrix(n));
       auto all = y.get();
       for (const float d : z.get()) all.push_back(d);
       return all;
@@ -131,9 +131,9 @@ TEST_CASE("gradients of columns: overwritten, accumulated, several, of no rows, 
           differentiate(device, formula, matrix(d_y), gradients(g...), scratch, matrix(x), a.vector(), b.vector(),
                         r.vector());
         };
-        run(none, none, none, none);
-        run(accumulate(matrix(d_x)), overwrite(d_a.vector()), accumulate(d_b.vector()), none);
-        run(none, accumulate(d_a.vector()), accumulate(d_a.vector()), none);
+        run(no_gradient, no_gradient, no_gradient, no_gradient);
+        run(accumulate(matrix(d_x)), overwrite(d_a.vector()), accumulate(d_b.vector()), no_gradient);
+        run(no_gradient, accumulate(d_a.vector()), accumulate(d_a.vector()), no_gradient);
         auto all = d_x.get();
         for (const float v : d_a.get()) all.push_back(v);
         for (const float v : d_b.get()) all.push_back(v);

@@ -68,7 +68,7 @@ class Run {
     arena_t<D> scratch(device, differentiate_scratch<Smooth, S>(rows_));
     differentiate(
         device, smooth, matrix(d_y_),
-        gradients(overwrite(matrix(d_x0_)), accumulate(matrix(d_x1_)), accumulate(vector(d_w_, columns_)), none),
+        gradients(overwrite(matrix(d_x0_)), accumulate(matrix(d_x1_)), accumulate(vector(d_w_, columns_)), no_gradient),
         scratch, matrix(x0_), matrix(x1_), vector(w_, columns_), vector(r_, rows_));
     return {y_.get(), d_x0_.get(), d_x1_.get(), d_w_.get()};
   }
@@ -219,7 +219,7 @@ TEST_CASE("several outputs that are operands as well; a constant; nothing at all
   // A column's gradient over no rows at all: nothing is added, and what is overwritten is 0.
   CudaArena scratch(cuda, 64);
   const Matrix<float> no_rows(nullptr, 0, 3);
-  differentiate(cuda, x0 * expr::column<1>, no_rows, gradients(none, overwrite(bv.vector())), scratch, no_rows,
+  differentiate(cuda, x0 * expr::column<1>, no_rows, gradients(no_gradient, overwrite(bv.vector())), scratch, no_rows,
                 av.vector());
   CHECK(bv.get() == std::vector<float>{0, 0, 0});
 }

@@ -177,7 +177,7 @@ TEST_CASE("operands, outputs and gradients of another shape than they are read w
   Arena scratch;
   CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * 2.0, m, gradients(overwrite(row)), scratch, m),
                        "expression: gradient 0: found 1 x 8, wanted 4 x 8", Error);
-  CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * w, m, gradients(none, accumulate(column)), scratch, m, row),
+  CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * w, m, gradients(no_gradient, accumulate(column)), scratch, m, row),
                        "expression: gradient 1: found 1 x 4, wanted 1 x 8", Error);
   evaluate(Cpu{}, x0 * expr::row<1>, out, m, column);
 }

@@ -47,7 +47,7 @@ TEST_CASE("the adjoint of a row's sum has the written order, too") {
   for (std::size_t i = 0; i < n; ++i) terms.push_back(d[i] * x[i]);
   Arena scratch;
   const auto as_row = [](auto& v) { return Matrix<std::remove_reference_t<decltype(v[0])>>(v.data(), 1, n); };
-  differentiate(Cpu{}, expr::arg<0> * row_sum(expr::arg<1>), as_row(d), gradients(none, overwrite(as_row(d_x))),
+  differentiate(Cpu{}, expr::arg<0> * row_sum(expr::arg<1>), as_row(d), gradients(no_gradient, overwrite(as_row(d_x))),
                 scratch, as_row(x), as_row(x));
   for (const float v : d_x) CHECK(v == in_order(terms, 256));
 }
@@ -59,7 +59,7 @@ TEST_CASE("a column's sum over rows has the written order") {
     std::vector<float> d_w(3);
     Arena scratch;
     differentiate(Cpu{2}, expr::arg<0> * expr::column<1>, Matrix<const float>(d.data(), rows, 3),
-                  gradients(none, overwrite(Vector<float>(d_w.data(), 3))), scratch,
+                  gradients(no_gradient, overwrite(Vector<float>(d_w.data(), 3))), scratch,
                   Matrix<const float>(ones.data(), rows, 3), Vector<const float>(w.data(), 3));
     for (std::size_t j = 0; j < 3; ++j) {
       std::vector<float> column;

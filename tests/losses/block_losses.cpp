@@ -32,7 +32,7 @@ struct Row {
     std::vector<T> d_x(x.size(), std::numeric_limits<T>::quiet_NaN());
     Arena scratch(1024);
     differentiate_rows(Cpu{}, dspark_row_formula(0.1, 0.9), Vector<const T>(&d, 1),
-                       gradients(overwrite(matrix(d_x)), none, none), scratch, matrix(x), matrix(p),
+                       gradients(overwrite(matrix(d_x)), no_gradient, no_gradient), scratch, matrix(x), matrix(p),
                        Vector<T>(&largest, 1));
     subtract_label_backward(Vector<const index_t>(&label, 1), 0.1, Vector<const T>(&d, 1), matrix(d_x));
     return d_x;

@@ -57,8 +57,8 @@ Results<S> run(std::vector<X> x, std::vector<S> p) {
   subtract_label(logits, top, labels, Vector<S>(r.cross_entropy.data(), 1));
   evaluate_rows(Cpu{}, distance_formula(), one(r.distance), logits, probs, top);
   const auto d_dspark = row(r.dspark_gradient);
-  differentiate_rows(Cpu{}, dspark_row_formula(ce, l1), d_row, gradients(overwrite(d_dspark), none, none), scratch,
-                     logits, probs, top);
+  differentiate_rows(Cpu{}, dspark_row_formula(ce, l1), d_row, gradients(overwrite(d_dspark), no_gradient, no_gradient),
+                     scratch, logits, probs, top);
   subtract_label_backward(labels, ce, d_row, d_dspark);
 
   TttLoss::row_alphas(Cpu{}, logits, probs, one(r.alpha));
@@ -211,8 +211,8 @@ TEST_CASE_TEMPLATE("confidence: every digit where its logit is large, too, and i
       T y = T(NAN), d = T(NAN);
       const Vector<const T> zs(&z, 1), as(&a, 1);
       evaluate(Cpu{}, confidence_formula(), Vector<T>(&y, 1), zs, as);
-      differentiate(Cpu{}, confidence_formula(), Vector<const T>(&one, 1), gradients(overwrite(Vector<T>(&d, 1)), none),
-                    scratch, zs, as);
+      differentiate(Cpu{}, confidence_formula(), Vector<const T>(&one, 1),
+                    gradients(overwrite(Vector<T>(&d, 1)), no_gradient), scratch, zs, as);
       const auto softplus = [](Real x) { return std::max(x, Real(0)) + std::log1p(std::exp(-std::abs(x))); };
       const Real x = z, up = a * softplus(-x), down = (1 - Real(a)) * softplus(x);
       const Real slope_up = a / (1 + std::exp(x)), slope_down = (1 - Real(a)) / (1 + std::exp(-x));

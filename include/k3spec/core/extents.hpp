@@ -39,7 +39,7 @@ class Extents {
     constexpr std::array<index_t, rank> fixed{E...};
     if (fixed[axis] != dyn) return fixed[axis];
     std::size_t slot = 0;
-    for (std::size_t i = 0; i < axis; ++i) slot += fixed[i] == dyn ? 1 : 0;
+    for (std::size_t i = 0; i < axis; ++i) slot += std::size_t{fixed[i] == dyn};
     return dynamic_[slot];
   }
 

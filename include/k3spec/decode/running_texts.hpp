@@ -69,7 +69,7 @@ class RunningTexts {
     if (!has_room()) {
       throw Error("texts decoded at a time", std::to_string(places() + 1), "at most " + std::to_string(places()));
     }
-    const auto place = static_cast<index_t>(free() - texts_.begin());
+    const index_t place = free() - texts_.begin();
     RunningText& t = (*this)[place];
     t.is_there = true, t.arrival = arrivals_++, t.read = 0, t.failure = nullptr;
     t.text.begin(prompt, drafted);

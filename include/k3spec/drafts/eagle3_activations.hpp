@@ -62,7 +62,7 @@ struct Eagle3Activations {
 
   Rows<T, Draft::aux_width> aux_normed;  // only with fc_norm
   Rows<T, hidden> fc;
-  std::array<Step, max_steps> steps;
+  std::array<Step, static_cast<std::size_t>(max_steps)> steps;
   index_t count;
 
   template <Allocator A>
@@ -90,8 +90,8 @@ struct Eagle3Scratch {
   using Attention = typename Draft::Attention;
   static constexpr index_t hidden = Draft::hidden, max_steps = Draft::max_steps;
 
-  std::array<Rows<S, Attention::heads*(Attention::nope + Attention::v_dim)>, max_steps> d_kv;
-  std::array<Rows<S, Attention::rope>, max_steps> d_k_rope;
+  std::array<Rows<S, Attention::heads*(Attention::nope + Attention::v_dim)>, static_cast<std::size_t>(max_steps)> d_kv;
+  std::array<Rows<S, Attention::rope>, static_cast<std::size_t>(max_steps)> d_k_rope;
   Rows<S, hidden> d_state, d_middle, d_normed;
   Rows<S, 2 * hidden> d_fused;
   Rows<S, hidden> d_embeds;

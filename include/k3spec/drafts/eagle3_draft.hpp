@@ -138,7 +138,7 @@ struct Eagle3Draft : CheckedEagle3<Config> {
                       const Activations<T>& acts) {
     const AttentionSpan span{ids.extent(0) / length, length, length};
     project_hidden_states(cpu, w, aux, acts);
-    std::array<TttKeys<const T>, max_steps> keys;
+    std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
       shift_left(ids, length, k, s.ids);
@@ -215,8 +215,8 @@ struct Eagle3Draft : CheckedEagle3<Config> {
     const index_t rows = acts.fc.extent(0);
     const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
     const AttentionSpan span{rows / length, length, length};
-    std::array<TttKeys<const T>, max_steps> keys;
-    std::array<TttKeys<S>, max_steps> d_keys;
+    std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
+    std::array<TttKeys<S>, static_cast<std::size_t>(max_steps)> d_keys;
     for (std::size_t k = 0; k < static_cast<std::size_t>(acts.count); ++k) {
       keys[k] = acts.steps[k].keys();
       d_keys[k] = {g.d_kv[k].matrix(), g.d_k_rope[k].matrix()};

@@ -71,7 +71,7 @@ class EngineTensors {
     if (t.dtype == DType::BF16) return t;
     index_t size = 1;
     for (const index_t n : t.shape) size *= n;
-    const auto bytes = static_cast<std::size_t>(*io::byte_count(t.dtype, t.shape));
+    const std::size_t bytes = *io::byte_count(t.dtype, t.shape);
     memory_.emplace_back(size);
     io::convert(t.dtype, {static_cast<const std::byte*>(t.data), bytes}, DType::BF16, memory_.back().data());
     return {std::move(t.name), DType::BF16, std::move(t.shape), memory_.back().data()};

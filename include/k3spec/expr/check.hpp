@@ -50,12 +50,12 @@ void check_outputs(const std::tuple<Y...>& y) {
 }
 
 template <class E, int I>
-void check_gradient(index_t, index_t, const None&) {}
+void check_gradient(index_t, index_t, const NoGradient&) {}
 template <class E, int I, class G>
 void check_gradient(index_t rows, index_t columns, const G& destination) {
-  static_assert(!reads<I, Reads::row, E>, "a row<I> operand has no gradient yet: its destination must be none");
+  static_assert(!reads<I, Reads::row, E>, "a row<I> operand has no gradient yet: its destination must be no_gradient");
   static_assert(reads<I, Reads::element, E> || reads<I, Reads::column, E>,
-                "an operand that the expression never reads has no gradient: its destination must be none");
+                "an operand that the expression never reads has no gradient: its destination must be no_gradient");
   check_operand<I, E>("gradient", rows, columns, destination.to);
 }
 

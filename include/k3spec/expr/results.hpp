@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Where the results of an expression go: its values, and the gradients of its operands.
-/// defines: formulas, outputs, none, overwrite, accumulate, gradients
+/// defines: formulas, outputs, NoGradient, no_gradient, overwrite, accumulate, gradients
 
 #include <tuple>
 
@@ -22,8 +22,8 @@ constexpr std::tuple<E...> formulas(const E&... e) {
 }
 
 /// An operand that gets no gradient.
-struct None {};
-inline constexpr None none{};
+struct NoGradient {};
+inline constexpr NoGradient no_gradient{};
 
 /// An operand whose gradient replaces what is in the view.
 template <class T>
@@ -45,7 +45,7 @@ constexpr Accumulate<T> accumulate(const View<T, E...>& v) {
   return {as_matrix(v)};
 }
 
-/// The gradients' destinations, one for each operand: none, overwrite(view) or accumulate(view).
+/// The gradients' destinations, one for each operand: no_gradient, overwrite(view) or accumulate(view).
 template <class... G>
 constexpr std::tuple<G...> gradients(const G&... g) {
   return {g...};

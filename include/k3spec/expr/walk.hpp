@@ -21,7 +21,7 @@ inline constexpr bool reads_column = reads<I, Reads::column, E>;
 template <class E, class... G>
 constexpr bool any_column_gradient(const std::tuple<G...>*) {
   return []<std::size_t... I>(std::index_sequence<I...>) {
-    return ((reads_column<static_cast<int>(I), E> && !std::is_same_v<G, None>) || ...);
+    return ((reads_column<static_cast<int>(I), E> && !std::is_same_v<G, NoGradient>) || ...);
   }
   (std::index_sequence_for<G...>{});
 }

@@ -104,7 +104,7 @@ class InputFile {
 inline std::string read_file(const std::filesystem::path& path) {
   const InputFile file(path);
   std::string text;
-  std::size_t wanted = static_cast<std::size_t>(file.size());
+  std::size_t wanted = file.size();
   while (true) {  // it may grow meanwhile, and some files of the system do not know their size
     const std::size_t before = text.size();
     text.resize(before + wanted + 1);

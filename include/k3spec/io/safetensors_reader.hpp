@@ -55,7 +55,7 @@ class SafetensorsFile {
   /// A copy of the tensor as stored, row-major.
   std::vector<std::byte> read_bytes(const std::string& name) const {
     const TensorInfo& i = info(name);
-    std::vector<std::byte> out(static_cast<std::size_t>(i.end - i.begin));
+    std::vector<std::byte> out(i.end - i.begin);
     file_.read(header_.data_start + i.begin, out.data(), out.size());
     return out;
   }
@@ -70,10 +70,10 @@ class SafetensorsFile {
       throw Error(detail::tensor_subject(path_, name, "elements"), std::to_string(all),
                   std::to_string(first) + " and " + std::to_string(count) + " more");
     }
-    std::vector<std::byte> piece(static_cast<std::size_t>(std::min(count, piece_elements) * size));
+    std::vector<std::byte> piece(std::min(count, piece_elements) * size);
     auto* to_bytes = static_cast<std::byte*>(out);
     for (std::uint64_t done = 0; done < count; done += piece_elements) {
-      const std::span bytes(piece.data(), static_cast<std::size_t>(std::min(count - done, piece_elements) * size));
+      const std::span bytes(piece.data(), std::min(count - done, piece_elements) * size);
       file_.read(header_.data_start + i.begin + (first + done) * size, bytes.data(), bytes.size());
       convert(i.dtype, bytes, to, to_bytes + done * size_of(to));
     }

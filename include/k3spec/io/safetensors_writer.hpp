@@ -102,7 +102,7 @@ void stream_safetensors(Sink& sink, const std::vector<TensorSource>& tensors, co
     throw Error("safetensors header", e.what(), "names and metadata in UTF-8");
   }
   sink.write(header.data(), header.size());
-  for (const TensorSource* t : order) sink.write(t->data, static_cast<std::size_t>(detail::checked_bytes(*t)));
+  for (const TensorSource* t : order) sink.write(t->data, detail::checked_bytes(*t));
 }
 
 /// Replaces `path` at once; when writing fails the file is as it was.

@@ -125,7 +125,7 @@ struct AttentionTile {
     using S = accumulate_t<T>;
     Matrix<const T> q;
     alignas(64) std::array<S, query_tile * key_tile> scores{};
-    alignas(64) std::array<S, query_tile * V> sums{};
+    alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums{};
     std::array<S, query_tile> top{}, total{};
     std::array<bool, query_tile> seen{};  // any key at all
 

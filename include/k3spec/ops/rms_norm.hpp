@@ -29,7 +29,7 @@ void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T
                        const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
   const auto formula = rms_norm_formula<T>(eps);
   if (d_x.extent(0) == 0) {
-    differentiate(device, formula, d_y, gradients(none, accumulate(d_w)), scratch, x, w);
+    differentiate(device, formula, d_y, gradients(no_gradient, accumulate(d_w)), scratch, x, w);
   } else if (into == Into::overwrite) {
     differentiate(device, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
   } else {

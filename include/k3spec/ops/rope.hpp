@@ -47,7 +47,8 @@ RopeFrequencies<Rope> plain_frequencies(double theta) {
   RopeFrequencies<Rope> f;
   for (std::size_t i = 0; i < f.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(Rope);
-    f[i] = 1.0f / static_cast<float>(std::pow(double{static_cast<float>(theta)}, double{exponent}));
+    f[i] = 1.0f /
+           static_cast<float>(std::pow(static_cast<double>(static_cast<float>(theta)), static_cast<double>(exponent)));
   }
   return f;
 }

@@ -176,7 +176,7 @@ class DFlashObjective {
     const auto d_logits = all.d_logits.rows(0, n);
     const auto d_x = all.d_x.rows(0, n);
     for (index_t i = 0; i < n; ++i) d_losses(i) = static_cast<S>(block_loss_mean(b_.targets.weights(rows(i)), *total));
-    differentiate_rows(cpu, log_mass_formula(), d_losses, gradients(overwrite(d_logits), none), arena_, logits,
+    differentiate_rows(cpu, log_mass_formula(), d_losses, gradients(overwrite(d_logits), no_gradient), arena_, logits,
                        largest);
     subtract_label_backward(labels, 1.0, Vector<const S>(d_losses), d_logits);
     gemm(cpu, d_logits.matrix(), Op::plain, target.lm_head, Op::plain, d_x.matrix());

@@ -232,7 +232,7 @@ class DSparkObjective {
 
   void learn(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> rows, const Chunk& c) {
     differentiate_rows(cpu, dspark_row_formula(options_.ce_alpha, options_.l1_alpha), c.d_losses,
-                       gradients(overwrite(c.d_logits), none, none), arena_, c.logits, c.p, c.largest);
+                       gradients(overwrite(c.d_logits), no_gradient, no_gradient), arena_, c.logits, c.p, c.largest);
     subtract_label_backward(c.labels, options_.ce_alpha, Vector<const S>(c.d_losses), c.d_logits);
     if constexpr (trains_embeddings) Draft::Head::backward_weight(cpu, d_w.lm_head, c.x, c.d_logits);
     Draft::Head::backward_input(cpu, w.lm_head, c.d_logits, c.d_x);
@@ -255,7 +255,8 @@ class DSparkObjective {
                 const BlockVisibility& visible, const Matrix<S>& d_target_hidden) {
     if constexpr (Draft::has_confidence) {
       differentiate(cpu, options_.confidence_alpha * confidence_formula(), column(b_.d_losses),
-                    gradients(overwrite(b_.heads.d_logits), none), arena_, b_.heads.logits, column(b_.acceptance));
+                    gradients(overwrite(b_.heads.d_logits), no_gradient), arena_, b_.heads.logits,
+                    column(b_.acceptance));
     }
     b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, span_.block_size, b_.d_out, arena_);
     Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_,

@@ -70,7 +70,7 @@ struct TttLoss {
   void row_gradients(const Cpu& cpu, const Q& logits, const P& p, double mean_alpha, Vector<const S> d_rows,
                      const D& d_logits, Arena& scratch) const {
     const auto through = [&](const auto& formula) {
-      differentiate_rows(cpu, formula, d_rows, gradients(overwrite(d_logits), none), scratch, logits, p);
+      differentiate_rows(cpu, formula, d_rows, gradients(overwrite(d_logits), no_gradient), scratch, logits, p);
     };
     if (lk == LkLoss::none) through(soft_cross_entropy_formula());
     if (lk == LkLoss::alpha) through(acceptance_rate_formula());

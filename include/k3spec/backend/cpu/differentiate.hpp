@@ -12,7 +12,7 @@ namespace K3SPEC_NAMESPACE {
 namespace cpu {
 
 template <class S>
-void deliver(Packet<S>, const None&, index_t, index_t, index_t) {}
+void deliver(Packet<S>, const NoGradient&, index_t, index_t, index_t) {}
 template <class S, class T>
 void deliver(Packet<S> d, const Overwrite<T>& g, index_t row, index_t column, index_t count) {
   d.store_first(g.to.row(row) + column, count);
@@ -136,7 +136,7 @@ template <class S, class E, class D, class G, class Operands>
 void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, Arena& scratch, index_t rows,
                        index_t columns, const Operands& operands) {
   static_assert(std::tuple_size_v<G> == std::tuple_size_v<Operands>,
-                "one gradient for each operand: none, overwrite(view) or accumulate(view)");
+                "one gradient for each operand: no_gradient, overwrite(view) or accumulate(view)");
   expr::check_operands<E>(rows, columns, operands);
   expr::check_gradients<E>(rows, columns, grads);
   using Work = Differential<S, E, D, Operands, G>;

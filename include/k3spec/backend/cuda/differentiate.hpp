@@ -80,7 +80,7 @@ struct Derivative {
   }
 
   template <int I>
-  __device__ void deliver(const S (&)[V], const None&, index_t, index_t, int) const {}
+  __device__ void deliver(const S (&)[V], const NoGradient&, index_t, index_t, int) const {}
   template <int I, class T>
   __device__ void deliver(const S (&d)[V], const Overwrite<T>& g, index_t row, index_t column, int n) const {
     if constexpr (!expr::reads_column<I, E>) store_lanes<V>(d, g.to.row(row) + column, n, is_aligned_grad(I));
@@ -152,7 +152,7 @@ __device__ inline void deliver_column(S d, const Accumulate<T>& g, index_t colum
 }
 
 template <int I, class D, class S>
-__device__ inline void finish_column(const D&, S, const None&, index_t) {}
+__device__ inline void finish_column(const D&, S, const NoGradient&, index_t) {}
 template <int I, class D, class S, class G>
 __device__ inline void finish_column(const D& d, S sum, const G& destination, index_t column) {
   if constexpr (expr::reads_column<I, typename D::Formula>) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(static_cast<int>(expr::column_chains) * warp)
 template <class... G>
 auto destinations(const std::tuple<G...>& grads) {
   const auto view = []<class D>(const D& d) {
-    if constexpr (std::is_same_v<D, None>) {
+    if constexpr (std::is_same_v<D, NoGradient>) {
       return Matrix<double>(nullptr, 0, 0);
     } else {
       return d.to;
@@ -199,7 +199,7 @@ auto destinations(const std::tuple<G...>& grads) {
 template <class G>
 inline constexpr std::size_t element_bytes = sizeof(typename decltype(G::to)::value_type);
 template <>
-inline constexpr std::size_t element_bytes<None> = access_bytes;
+inline constexpr std::size_t element_bytes<NoGradient> = access_bytes;
 
 template <class D>
 void launch_by_row(const Cuda& cuda, const D& d, typename D::State* states) {
@@ -222,7 +222,7 @@ template <class S, bool OnePerRow, class E, class... G, Allocator A, class... X>
 void differentiate_all(const Cuda& cuda, const E& e, const std::tuple<G...>& grads, A& scratch, index_t rows,
                        index_t columns, const std::tuple<X...>& x) {
   static_assert(sizeof...(G) + 1 == sizeof...(X),
-                "one gradient for each operand: none, overwrite(view) or accumulate(view)");
+                "one gradient for each operand: no_gradient, overwrite(view) or accumulate(view)");
   using Grads = std::tuple<G...>;
   constexpr std::size_t smallest = std::min({sizeof(typename X::value_type)..., element_bytes<G>...});
   constexpr int V = static_cast<int>(access_bytes / smallest);
