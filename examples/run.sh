@@ -51,7 +51,7 @@ if [[ -n "$log" ]]; then
 fi
 
 bash cmake/install_packages.sh
-cmake -S . -B "$build" -G Ninja
+cmake -S . -B "$build" -G Ninja -D K3SPEC_BUILD_EXAMPLES=ON
 cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate plot_training
 
 if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi
