@@ -2,9 +2,11 @@
 /// \file
 /// Kimi K3's dimensions as types. A config is any type with these static members; derive from a preset and hide the
 /// members you change:
-///
-///     struct Mine : k3spec::configs::KimiK3Tiny { static constexpr index_t draft_vocab_size = 64; };
-///
+/// ```cpp
+/// struct Mine : configs::KimiK3Tiny {
+///   static constexpr index_t draft_vocab_size = 64;
+/// };
+/// ```
 /// defines: Backbone, configs::KimiK3, configs::KimiK3Small, configs::KimiK3Tiny
 
 #include <array>

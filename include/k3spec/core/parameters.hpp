@@ -3,13 +3,23 @@
 /// Parameters of a model as one contiguous buffer. A layer says once, in `visit`, which tensors it has; counts,
 /// offsets, names, initial values, gradients and files all follow from that.
 ///
-/// A layer is a type with
-///
-///     template <class T> struct Weights { View<T, ...> weight; ... };            // all-static shapes
-///     template <class W, class V> static constexpr void visit(W& w, const Path& at, V&& v);
-///
-/// where `visit` calls `v(at / "weight", w.weight, Init::normal)` for each tensor in file order, and hands sublayers
-/// on with `Sub::visit(w.sub, at / "sub", v)`.
+/// A layer is a type with Weights, of static shapes, and a visit that calls v for each tensor in file order and hands
+/// sublayers on:
+/// ```cpp
+/// struct Mine {
+///   template <class T>
+///   struct Weights {
+///     View<T, 8, 16> weight;
+///     Linear<16, 8>::Weights<T> sub;
+///   };
+///   template <class W, class V>
+///   static constexpr void visit(W& w, const Path& at, V&& v) {
+///     v(at / "weight", w.weight, Init::normal);
+///     Linear<16, 8>::visit(w.sub, at / "sub", v);
+///   }
+/// };
+/// static_assert(parameter_count<Mine> == 2 * 8 * 16);
+/// ```
 ///
 /// A tensor that a checkpoint keeps in F32 beside others in BF16 is a View<full_precision_t<T>, ...>: whatever T the
 /// model is stored in, counts, offsets and files go by the tensor's own type. Such a tensor must be Frozen.

@@ -28,14 +28,16 @@ struct SessionSize {
 /// Sequences on their way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
 /// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
 /// source, size). Below, counts has a number for each sequence, 0 or more.
-///   reset(sequence)                              makes it empty
-///   append(cpu, states [n, D::states], ids [n], counts)
-///                                                positions that are verified, those of each sequence behind its
-///                                                others, and the tokens one position later
-///   draft(cpu, counts, samplings)                at most so many tokens behind the newest position of each; none from
-///                                                logits without a finite largest one: a broken draft only costs speed
-///   proposal(sequence)                           those tokens, until the next call of anything
-///   default_chain(conventions)                   tokens that it was trained to draft
+/// ```text
+/// reset(sequence)                              makes it empty
+/// append(cpu, states [n, D::states], ids [n], counts)
+///                                              positions that are verified, those of each sequence behind its
+///                                              others, and the tokens one position later
+/// draft(cpu, counts, samplings)                at most so many tokens behind the newest position of each; none from
+///                                              logits without a finite largest one: a broken draft only costs speed
+/// proposal(sequence)                           those tokens, until the next call of anything
+/// default_chain(conventions)                   tokens that it was trained to draft
+/// ```
 /// Sessions of one sequence also have append(cpu, states, ids) and draft(cpu, count, sampling), which gives its
 /// proposal.
 template <class D>

@@ -4,9 +4,11 @@
 ///
 /// Tokens stand in one order, the likelier first and of equal ones the one with the lower id. Each rule keeps the first
 /// so many of them, by the probabilities that all tokens together have at the temperature:
-///   min-p  those at least min_p times as likely as the likeliest
-///   top-p  as few as have top_p of all the probability together, the one that reaches it included
-///   top-k  top_k
+/// ```text
+/// min-p  those at least min_p times as likely as the likeliest
+/// top-p  as few as have top_p of all the probability together, the one that reaches it included
+/// top-k  top_k
+/// ```
 /// What all three keep is drawn from, renormalised once. Top-k does not change what top-p counts.
 /// defines: Truncation
 

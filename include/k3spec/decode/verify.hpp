@@ -9,9 +9,13 @@
 ///
 /// By block (Sun et al., arXiv 2403.10444): prefixes x_1 … x_i stay or go as a whole, the longest that stays is kept.
 /// With p_i, q_i the distributions behind prefix i, each prefix has a reach
-///     r_0 = 1,   r_i = min(1, r_{i-1} p_{i-1}(x_i) / q_{i-1}(x_i)),
+/// ```text
+/// r_0 = 1,   r_i = min(1, r_{i-1} p_{i-1}(x_i) / q_{i-1}(x_i)),
+/// ```
 /// it stays with probability h_n = r_n for the whole block of n tokens, and else
-///     h_i = R_i / (R_i + 1 - r_i),   R_i = Σ_x max(r_i p_i(x) - q_i(x), 0),
+/// ```text
+/// h_i = R_i / (R_i + 1 - r_i),   R_i = Σ_x max(r_i p_i(x) - q_i(x), 0),
+/// ```
 /// and the token behind it is drawn from max(r_i p_i - q_i, 0), normalised. Why that is right: r_i is the probability
 /// that prefix i or a longer one stays, given that it was drafted. For the whole block it is h_n; and before that, a
 /// longer one stays with probability Σ_x q_i(x) r_{i+1}(x) = Σ_x min(q_i, r_i p_i)(x) = r_i - R_i, so that all together

@@ -2,7 +2,9 @@
 /// \file
 /// One layer of a block draft: pre-norm MLA whose queries are the noise and whose keys are context and noise, then a
 /// pre-norm MLP.
-///   x ← x + MLA(RMS(x); context ‖ RMS(x)),  x ← x + MLP(RMS(x))
+/// ```text
+/// x ← x + MLA(RMS(x); context ‖ RMS(x)),  x ← x + MLP(RMS(x))
+/// ```
 /// Every layer reads the same context, which is normed already.
 /// defines: BlockLayer
 

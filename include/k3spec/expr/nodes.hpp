@@ -1,10 +1,11 @@
 #pragma once
 /// \file
 /// Expression trees. A formula is written once, over placeholders, and is a value of its own:
-///
-///     constexpr auto g = expr::arg<0>, u = expr::arg<1>;
-///     constexpr auto situ = 4.0 * tanh(g / 4.0) * sigmoid(g) * u;
-///
+/// ```cpp
+/// constexpr auto g = expr::arg<0>;
+/// constexpr auto u = expr::arg<1>;
+/// constexpr auto situ = 4.0 * tanh(g / 4.0) * sigmoid(g) * u;
+/// ```
 /// Every node runs forward over one packet of lanes, keeping what it computed on a Tape, and sends an adjoint back
 /// down to the placeholders. Devices supply the lanes (`Env`) and collect the adjoints (`Sink`).
 ///

@@ -58,8 +58,7 @@ inline Destination known_destination(const std::filesystem::path& name, const st
 
 /// Follows the links of a name, to one that need not be there.
 /// \throws Error when the name is that of a directory, a block device or a socket, when links lead in a circle, and
-/// when
-///         it cannot be looked at
+///         when it cannot be looked at
 inline Destination destination(const std::filesystem::path& name) {
   constexpr int most_links = 40;  // as the kernel
   std::filesystem::path at = name;

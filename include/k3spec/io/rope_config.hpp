@@ -62,8 +62,9 @@ inline void refuse_other_rope_fields(FieldComparison& fields, const RopeScaling&
   }
 }
 
-/// A field of a YaRN. \param absent  what stands for one that the file lacks, but for the factor and the length, which
-///                         must be there; null: nothing does
+/// A field of a YaRN.
+/// \param absent  what stands for one that the file lacks, but for the factor and the length, which must be there;
+///                null: nothing does
 inline void compare_yarn_field(FieldComparison& fields, const std::string& scaling, std::string_view name,
                                const json& wanted, const Yarn* absent) {
   const std::string field = scaling + "." + std::string(name);

@@ -1,10 +1,12 @@
 #pragma once
 /// \file
 /// DSpark's Markov head: adds W₂ m to a block's logits, m [rank] a latent made from the previous token's row of W₁.
-///   vanilla  m = W₁[prev]
-///   gated    m = σ(W_g [h ‖ W₁[prev]] + b_g) ⊙ W₁[prev]
-///   rnn      [g, c, o] = W_j [s ‖ W₁[prev] ‖ h] + b_j,  m = tanh(o),  s ← σ(g) ⊙ s + (1 − σ(g)) ⊙ tanh(c); s = 0 where
-///            a block begins
+/// ```text
+/// vanilla  m = W₁[prev]
+/// gated    m = σ(W_g [h ‖ W₁[prev]] + b_g) ⊙ W₁[prev]
+/// rnn      [g, c, o] = W_j [s ‖ W₁[prev] ‖ h] + b_j,  m = tanh(o),  s ← σ(g) ⊙ s + (1 − σ(g)) ⊙ tanh(c); s = 0 where
+///          a block begins
+/// ```
 /// Rows are in (block, offset) order. Training gives all previous tokens at once (forward); drafting gives one step's
 /// after the other (begin, then step 0, 1, …). Both do the same, row by row.
 /// defines: MarkovHead

@@ -2,7 +2,9 @@
 /// \file
 /// Attention residuals: a softmax over the values x_j (the starts of earlier blocks and the current sum), scored by a
 /// learned vector w on their RMS-normed values, mixes the values as they are.
-///     s_j = Σ_h x_j[h] w[h] / sqrt(mean x_j² + eps),   y = Σ_j softmax(s)_j x_j
+/// ```text
+/// s_j = Σ_h x_j[h] w[h] / sqrt(mean x_j² + eps),   y = Σ_j softmax(s)_j x_j
+/// ```
 /// x_j, y [rows, H]; w [H], the product of the norm's and the projection's weights, in the accumulation type.
 /// defines: max_residual_values, attention_residual
 

@@ -3,12 +3,12 @@
 /// Softmax attention of at most query_tile queries of one head, a tile of at most key_tile keys at a time: what the
 /// attention ops share. With s = scale · q·k, the scale 1 / sqrt(nope + rope) unless another is asked for, and p =
 /// softmax(s) over the keys that a query sees,
-///
-///   forward    o = Σ p v, lse = log Σ exp(s) as its two terms max s and log Σ exp(s - max s); weights are relative to
-///              the largest score so far, and what was summed before is rescaled when that grows
-///   backward   p = exp((s - max s) - log Σ exp(s - max s)); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS
-///              K, dK += dSᵀ Q
-///
+/// ```text
+/// forward    o = Σ p v, lse = log Σ exp(s) as its two terms max s and log Σ exp(s - max s); weights are relative to
+///            the largest score so far, and what was summed before is rescaled when that grows
+/// backward   p = exp((s - max s) - log Σ exp(s - max s)); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS
+///            K, dK += dSᵀ Q
+/// ```
 /// A query's row of every sum is its own chain over the keys in the order in which they are added. Keys that it does
 /// not see add 0 times their value.
 /// defines: AttentionKeys, LogSumExp, SqrtScale, AttentionTile

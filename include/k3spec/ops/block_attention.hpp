@@ -3,12 +3,12 @@
 /// Attention of a block draft (DFlash, DSpark) over [context ‖ noise]. Queries are the noise rows; each sees an
 /// interval of its sequence's context and rows of its own block's noise, as `visible` says (ops/block_visibility.hpp);
 /// one softmax over both. Scores are q·k / sqrt(nope + rope). A query that sees nothing gives 0.
-///
-///   q   [noise rows, heads·(nope+rope)]             heads of [nope ‖ rope]
-///   kv  [context or noise rows, heads·(nope+v)]     heads of [k_nope ‖ v]
-///   k_rope [context or noise rows, rope]            shared by all heads
-///   o   [noise rows, heads·v],  lse [noise rows, heads]  log of the softmax denominator (LogSumExp)
-///
+/// ```text
+/// q   [noise rows, heads·(nope+rope)]             heads of [nope ‖ rope]
+/// kv  [context or noise rows, heads·(nope+v)]     heads of [k_nope ‖ v]
+/// k_rope [context or noise rows, rope]            shared by all heads
+/// o   [noise rows, heads·v],  lse [noise rows, heads]  log of the softmax denominator (LogSumExp)
+/// ```
 /// Blocks are taken together as far as they fill a tile of queries. A tile of keys, which begins at a multiple of
 /// key_tile, is scored once for neighbouring blocks that reach all of it; a block that reaches some of it is scored
 /// with that part alone; all others are not computed. So the time goes with the visible pairs, and a block's bits

@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// Kimi delta attention's recurrence (Kimi Linear, arXiv 2510.26692), one head, state S [D, D]:
-///     S ← diag(e^g_t) S;   u_t = β_t (v_t - Sᵀ k_t);   S ← S + k_t u_tᵀ;   o_t = Sᵀ q_t
+/// ```text
+/// S ← diag(e^g_t) S;   u_t = β_t (v_t - Sᵀ k_t);   S ← S + k_t u_tᵀ;   o_t = Sᵀ q_t
+/// ```
 /// q, k, g, v, o [tokens, D], β [tokens]. Given k, e^g and u, S can be carried on without q, v and β: that is what
 /// a log keeps, so that a state can be brought to any of the last tokens with the very bits it had there.
 /// defines: kda_unit_formula, kda_log_decay_formula, KdaTokens, KdaHead

@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// Multi-head latent attention in the absorbed form, over a cache of latents that all heads share:
-///     s[t, h, j] = scale · q[t, h] · kv[j],   o[t, h] = Σ_j softmax_j(s[t, h])_j · kv[j, : L]
+/// ```text
+/// s[t, h, j] = scale · q[t, h] · kv[j],   o[t, h] = Σ_j softmax_j(s[t, h])_j · kv[j, : L]
+/// ```
 /// over the rows j of an interval that the query's token sees. q [tokens · heads, L + rope] with q_nope W_kb before
 /// q_rope; kv [positions, L + rope] with the normed latent before k_rope; o [tokens · heads, L]. Keys are read in tiles
 /// that begin at multiples of `attention_tile`, by a softmax that is carried along: what a query gets does not depend

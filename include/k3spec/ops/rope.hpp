@@ -2,11 +2,11 @@
 /// \file
 /// Rotary positions (arXiv 2104.09864), interleaved: columns (2i, 2i+1) of the rope slice turn by position · frequency
 /// i.
-///
-///   frequency i   theta^(-2i/rope); stretched where YaRN (arXiv 2309.00071) asks for it
-///   forward       (a, b) -> (a cos - b sin, a sin + b cos), in place
-///   backward      the same with -sin: a rotation's transpose, in place on gradients
-///
+/// ```text
+/// frequency i   theta^(-2i/rope); stretched where YaRN (arXiv 2309.00071) asks for it
+/// forward       (a, b) -> (a cos - b sin, a sin + b cos), in place
+/// backward      the same with -sin: a rotation's transpose, in place on gradients
+/// ```
 /// Frequencies and angles are float32 whatever is stored, as models are trained with them; cos and sin are those of
 /// accumulate_t. A position's angle is float32(position) · frequency, rounded to float32.
 /// Saved: nothing but the positions.

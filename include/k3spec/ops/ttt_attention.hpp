@@ -3,12 +3,12 @@
 /// Attention of one test-time-training step (EAGLE-3, arXiv 2503.01840). Query i of step k sees the step-0 keys that
 /// `visible` allows plus, for each later step s <= k, the one key of step s at its own position; one softmax over both.
 /// Scores are q·k · scale, 1 / sqrt(nope + rope) unless another is asked for. A query that sees nothing gives 0.
-///
-///   q   [sequences·queries, heads·(nope+rope)]     heads of [nope ‖ rope]
-///   kv  [sequences·keys, heads·(nope+v)]           heads of [k_nope ‖ v]; later steps: [sequences·queries, …]
-///   k_rope [sequences·keys, rope]                  shared by all heads
-///   o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator (LogSumExp)
-///
+/// ```text
+/// q   [sequences·queries, heads·(nope+rope)]     heads of [nope ‖ rope]
+/// kv  [sequences·keys, heads·(nope+v)]           heads of [k_nope ‖ v]; later steps: [sequences·queries, …]
+/// k_rope [sequences·keys, rope]                  shared by all heads
+/// o   [sequences·queries, heads·v],  lse [sequences·queries, heads]  log of the softmax denominator (LogSumExp)
+/// ```
 /// The score matrix exists one tile at a time. Queries that see the same first key, those of one document, are taken
 /// together; tiles of keys begin at multiples of key_tile from there, and keys are added in ascending order. So a
 /// query's result does not depend on which queries or later keys stand beside it, as long as all values are finite, nor

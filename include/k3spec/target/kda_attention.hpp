@@ -1,8 +1,10 @@
 #pragma once
 /// \file
 /// Kimi delta attention as a layer:
-///     q, k, v = silu(conv(W x)), q and k L2-normalised per head, q · D^-1/2;   g = log-decay(W_fb W_fa x);
-///     β = σ(W_b x);   o = recurrence(q, k, v, e^g, β);   y = W_o( RMS_head(o) · w ⊙ σ(W_g x) )
+/// ```text
+/// q, k, v = silu(conv(W x)), q and k L2-normalised per head, q · D^-1/2;   g = log-decay(W_fb W_fa x);
+/// β = σ(W_b x);   o = recurrence(q, k, v, e^g, β);   y = W_o( RMS_head(o) · w ⊙ σ(W_g x) )
+/// ```
 /// Convolutions, A_log, dt_bias and w stand in F32 in the published checkpoints and are kept so; all that is rounded to
 /// the storage type is what the convolutions read and what W_o reads.
 /// defines: KdaAttention

@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// Mixture of experts in a latent space:
-///     y = W_up_r( RMS( Σ_e w_e E_e(W_down_r x) ) ) + shared(x),   E(z) = W_2 situ(W_1 z, W_3 z)
+/// ```text
+/// y = W_up_r( RMS( Σ_e w_e E_e(W_down_r x) ) ) + shared(x),   E(z) = W_2 situ(W_1 z, W_3 z)
+/// ```
 /// Scores, the correction that is added to them, and the sum over experts are never rounded to the storage type:
 /// corrections of trained models differ by less than bfloat16 can tell apart.
 /// defines: LatentMoe

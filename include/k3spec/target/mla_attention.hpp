@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// The target's multi-head latent attention, in the absorbed form: a position is remembered by its latent and k_rope.
-///     y = W_o( o ⊙ σ(W_g x) )
+/// ```text
+/// y = W_o( o ⊙ σ(W_g x) )
+/// ```
 /// defines: MlaAttention
 
 #include <k3spec/target/absorbed_attention.hpp>

@@ -2,11 +2,11 @@
 /// \file
 /// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) with the global norm of the gradient
 /// clipped before, over all of a model's trained parameters in one pass:
-///
-///     g ← c g                     c = min(1, max_grad_norm / (‖g‖ + 1e-6))
-///     m ← β₁ m + (1 - β₁) g       v ← β₂ v + (1 - β₂) g²
-///     w ← (1 - lr·decay) w - lr/(1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε)
-///
+/// ```text
+/// g ← c g                     c = min(1, max_grad_norm / (‖g‖ + 1e-6))
+/// m ← β₁ m + (1 - β₁) g       v ← β₂ v + (1 - β₂) g²
+/// w ← (1 - lr·decay) w - lr/(1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε)
+/// ```
 /// Only matrices decay (parameters of two axes or more): never norms, biases or other vectors. m, v and, for bfloat16,
 /// the float32 master weights are one buffer each, with the offsets of Parameters.
 /// defines: AdamWOptions, adamw_formulas, AdamW

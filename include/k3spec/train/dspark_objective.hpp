@@ -1,7 +1,9 @@
 #pragma once
 /// \file
 /// The DSpark training objective: all blocks of a batch through the draft at once; per slot
-///   ce_alpha · cross-entropy + l1_alpha · |p - q|₁ + confidence_alpha · BCE(confidence logit, acceptance)
+/// ```text
+/// ce_alpha · cross-entropy + l1_alpha · |p - q|₁ + confidence_alpha · BCE(confidence logit, acceptance)
+/// ```
 /// with q the draft's distribution, Markov correction and all, p the target's, acceptance = 1 - |p - q|₁ / 2 as a
 /// constant; weighted by slot, divided by the weights' sum. p is the draft's own head on the target's last state, and
 /// nothing flows back through it.

@@ -6,21 +6,21 @@
 ///
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
 /// Draft, Target, Metrics, Totals, Conventions and Setup, and
-///
-///     check(setup, settings), vocabulary(setup)
-///                                            static: what it refuses of both; the vocabulary the setup has
-///     Method(target parameters, setup, settings)
-///                                            of what check lets through
-///     initialize(parameters)                 what fresh parameters take from the target
-///     count(cpu, weights, windows, MicroBatch)
-///                                            Totals: what the batch adds to the step's denominators
-///     forward_backward(cpu, weights, gradients, windows, MicroBatch, totals)
-///                                            Metrics. Totals are of all the step's batches, each counted before; none:
-///                                            there is one batch, not counted
-///     evaluate(cpu, weights, windows, index) Metrics; the same choices for the same index
-///     metrics()                              those of nothing
-///     vocabulary(), layer_ids(), conventions(), bytes(settings)
-///
+/// ```text
+/// check(setup, settings), vocabulary(setup)
+///                                        static: what it refuses of both; the vocabulary the setup has
+/// Method(target parameters, setup, settings)
+///                                        of what check lets through
+/// initialize(parameters)                 what fresh parameters take from the target
+/// count(cpu, weights, windows, MicroBatch)
+///                                        Totals: what the batch adds to the step's denominators
+/// forward_backward(cpu, weights, gradients, windows, MicroBatch, totals)
+///                                        Metrics. Totals are of all the step's batches, each counted before; none:
+///                                        there is one batch, not counted
+/// evaluate(cpu, weights, windows, index) Metrics; the same choices for the same index
+/// metrics()                              those of nothing
+/// vocabulary(), layer_ids(), conventions(), bytes(settings)
+/// ```
 /// Metrics has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
 /// value) for what else there is; Totals has +=.
 /// defines: Trainer

@@ -3,8 +3,10 @@
 /// Which loss the unrolled EAGLE-3 draft has at each step: soft cross-entropy (CE), or one of the LK losses, which are
 /// made of α = Σ_v min(p_v, q_v), the probability that a drafted token is accepted. ᾱ is α's mean over the supervised
 /// predictions of a step.
-///   alpha   -mean log α, where α = 0 counts as nothing
-///   lambda  w · CE + (1 - w)(1 - ᾱ), w = kl_scale · exp(-kl_decay · ᾱ) without gradient
+/// ```text
+/// alpha   -mean log α, where α = 0 counts as nothing
+/// lambda  w · CE + (1 - w)(1 - ᾱ), w = kl_scale · exp(-kl_decay · ᾱ) without gradient
+/// ```
 /// defines: LkLoss, TttLoss
 
 #include <algorithm>
