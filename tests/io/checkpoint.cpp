@@ -105,3 +105,55 @@ TEST_CASE("two names that are one without the prefix are refused") {
   CHECK_THROWS_WITH_AS(Checkpoint::open(directory / "x.safetensors", "p."), doctest::Contains("with and without 'p.'"),
                        Error);
 }
+
+namespace {
+
+struct Noted : Sharded {
+  void total_size(const std::string& value) const {
+    write_text(*this / Checkpoint::index_name,
+               R"({"metadata":{"total_size":)" + value +
+                   R"(},"weight_map":{"p.a":"1.safetensors","b":"1.safetensors","c":"2.safetensors"}})");
+  }
+  std::vector<std::string> notes() const { return Checkpoint::open(path()).notes(); }
+  bool noted(const std::string& what) const {
+    const auto all = notes();
+    return all.size() == 1 && all[0].find(what) != std::string::npos;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is odd about a checkpoint but does not matter to what is read is noted in a sentence") {
+  const Noted d;
+  CHECK(d.notes().empty());
+  SUBCASE("a total size that is not the tensors'") {
+    d.total_size("48");
+    CHECK(d.notes().empty());
+    d.total_size("48.0");
+    CHECK(d.notes().empty());
+    for (const char* wrong : {"47", "-1", "\"48\"", "null", "18446744073709551615", "[]"}) {
+      d.total_size(wrong);
+      CHECK(d.noted(std::string("index.json: metadata.total_size: ") + wrong +
+                    ", where the tensors of its shards take 48 bytes"));
+    }
+  }
+  SUBCASE("an index beside a single file, which is read") {
+    write_shard(d / Checkpoint::single_name, {"single"});
+    CHECK(Checkpoint::open(d.path()).names() == std::vector<std::string>{"single"});
+    CHECK(d.noted(": model.safetensors is read, and not the files that model.safetensors.index.json beside it names"));
+  }
+  SUBCASE("shards that the index does not name") {
+    write_shard(d / "model-00003-of-00002.safetensors", {"c"});
+    CHECK(d.noted("it does not name model-00003-of-00002.safetensors beside it, so not read"));
+    write_shard(d / "model-1\x1b[2J.safetensors", {"c"});
+    CHECK(d.noted("it does not name model-00003-of-00002.safetensors and 1 more beside it"));
+    std::filesystem::remove(d / "model-00003-of-00002.safetensors");
+    CHECK(d.noted("it does not name model-1\\x1b[2J.safetensors beside it"));
+  }
+}
+
+TEST_CASE("a link to a single file that leads nowhere is no reason to read another model") {
+  const Sharded d;
+  std::filesystem::create_symlink("../blobs/0123", d / Checkpoint::single_name);
+  d.refuse("model.safetensors: found No such file or directory, wanted a readable file");
+}

@@ -3,6 +3,7 @@
 /// The tensors of a model, from one safetensors file or from several with an index.
 /// defines: io::Checkpoint
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -21,13 +22,13 @@ class Checkpoint {
   static constexpr const char* index_name = "model.safetensors.index.json";
 
   /// \param path    a safetensors file, an index (*.json), or a directory that has model.safetensors or else
-  ///                model.safetensors.index.json
+  ///                model.safetensors.index.json; of a directory with both, the first is read, as transformers does
   /// \param prefix  taken off the names that start with it, e.g. "language_model."
   /// \throws Error as SafetensorsFile::open; on an index that is malformed, names a shard or tensor that is missing,
   ///         or lacks a tensor some shard has; on a tensor in two shards; on two names equal without the prefix
   static Checkpoint open(const std::filesystem::path& path, std::string_view prefix = {}) {
     Checkpoint checkpoint(path);
-    const std::filesystem::path file = locate(path);
+    const std::filesystem::path file = checkpoint.locate(path);
     if (file.extension() == ".json") {
       checkpoint.add_shards(file);
     } else {
@@ -39,6 +40,8 @@ class Checkpoint {
 
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
+  /// What its user should know though it does not matter to what is read: a sentence each, as messages may show it.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   bool contains(const std::string& name) const { return tensors_.count(name) != 0; }
   /// Ascending, without the prefix.
@@ -78,18 +81,26 @@ class Checkpoint {
 
   explicit Checkpoint(const std::filesystem::path& path) : path_(path.string()) {}
 
-  static std::filesystem::path locate(const std::filesystem::path& path) {
+  void note(const std::string& subject, const std::string& what) { notes_.push_back(printable(subject + ": " + what)); }
+
+  std::filesystem::path locate(const std::filesystem::path& path) {
     std::error_code ignored;  // what cannot be looked at cannot be opened, and opening says why
     if (!std::filesystem::is_directory(path, ignored)) return path;
-    for (const char* name : {single_name, index_name}) {
-      if (std::filesystem::exists(path / name, ignored)) return path / name;
+    // A link that leads nowhere is there, too: another file in its place would be another model.
+    const auto has = [&](const char* name) {
+      return std::filesystem::exists(std::filesystem::symlink_status(path / name, ignored));
+    };
+    const bool single = has(single_name), index = has(index_name);
+    if (single && index) {
+      note(path.string(),
+           std::string(single_name) + " is read, and not the files that " + index_name + " beside it names");
     }
+    if (single || index) return path / (single ? single_name : index_name);
     throw Error(path.string(), "neither", std::string(single_name) + " or " + index_name);
   }
 
   /// Tensor to shard, as the index says.
-  static std::map<std::string, std::string> read_index(const std::filesystem::path& index) {
-    const json root = parse_json(read_file(index), index.string());
+  static std::map<std::string, std::string> shards_of(const json& root, const std::filesystem::path& index) {
     const auto map = root.is_object() ? root.find("weight_map") : root.end();
     if (map == root.end() || !map->is_object())
       throw Error(index.string() + ": weight_map", "no object", "tensor names to file names");
@@ -107,7 +118,8 @@ class Checkpoint {
   }
 
   void add_shards(const std::filesystem::path& index) {
-    const auto shards = read_index(index);
+    const json root = parse_json(read_file(index), index.string());
+    const auto shards = shards_of(root, index);
     std::map<std::string, std::size_t> opened;
     for (const auto& [name, shard] : shards) {
       if (opened.count(shard) != 0) continue;
@@ -123,6 +135,39 @@ class Checkpoint {
       throw Error(detail::tensor_subject(index.string(), name), shard + " without it", "the tensor in that shard");
     }
     for (const auto& file : files_) check_indexed(file, index.string(), shards);
+    note_total_size(root, index.string());
+    note_other_shards(index);
+  }
+
+  /// Nobody reads tensors by it, so that a wrong one does no harm; but whoever wrote it meant other shards.
+  void note_total_size(const json& root, const std::string& index) {
+    const auto metadata = root.find("metadata");
+    if (metadata == root.end() || !metadata->is_object() || !metadata->contains("total_size")) return;
+    const json& total = (*metadata)["total_size"];
+    std::uint64_t bytes = 0;
+    for (const SafetensorsFile& file : files_) {
+      for (const auto& [name, info] : file.tensors()) bytes += info.end - info.begin;
+    }
+    if (total != bytes) {
+      note(index + ": metadata.total_size",
+           detail::excerpt(total) + ", where the tensors of its shards take " + std::to_string(bytes) + " bytes");
+    }
+  }
+
+  /// Files named as shards are that the index does not name: what is left of another copy, or the index is older.
+  void note_other_shards(const std::filesystem::path& index) {
+    std::set<std::string> known, others;
+    for (const SafetensorsFile& file : files_) known.insert(std::filesystem::path(file.path()).filename().string());
+    std::error_code failed;
+    const auto folder = index.has_parent_path() ? index.parent_path() : std::filesystem::path(".");
+    for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+      const std::string name = entry.path().filename().string();
+      const bool shard = name.substr(0, 6) == "model-" && entry.path().extension() == ".safetensors";
+      if (shard && known.count(name) == 0) others.insert(name);
+    }
+    if (others.empty()) return;
+    const std::string more = others.size() == 1 ? "" : " and " + std::to_string(others.size() - 1) + " more";
+    note(index.string(), "it does not name " + printable(*others.begin(), 200) + more + " beside it, so not read");
   }
 
   static void check_indexed(const SafetensorsFile& file, const std::string& index,
@@ -160,6 +205,7 @@ class Checkpoint {
   std::string path_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place> tensors_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace K3SPEC_NAMESPACE::io
