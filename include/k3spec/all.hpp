@@ -141,10 +141,12 @@
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/draft_conventions.hpp>
 #include <k3spec/io/engine_config.hpp>
+#include <k3spec/io/file_lock.hpp>
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mxfp4.hpp>
+#include <k3spec/io/outputs.hpp>
 #include <k3spec/io/rope_config.hpp>
 #include <k3spec/io/safetensors.hpp>
 #include <k3spec/io/safetensors_header.hpp>
@@ -180,6 +182,7 @@
 #include <k3spec/train/check_checkpoint.hpp>
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/train/checkpoint_manifest.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/dspark_heads.hpp>
@@ -192,6 +195,7 @@
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/nothing_supervised.hpp>
 #include <k3spec/train/progress.hpp>
+#include <k3spec/train/run_lock.hpp>
 #include <k3spec/train/run_sources.hpp>
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/target_features.hpp>

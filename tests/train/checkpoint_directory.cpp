@@ -2,10 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/fsyncs.hpp"
 #include "tests/support/temporary.hpp"
@@ -20,10 +25,11 @@ struct Run : test::TemporaryDirectory {
   std::filesystem::path root = *this / "run" / "out";
   CheckpointDirectory checkpoints{root, 2};
 
-  void save(index_t step, const std::string& text) {
-    checkpoints.save(step, [&](const std::filesystem::path& at) {
+  void save(index_t step, const std::string& text) { save(checkpoints, step, text); }
+  static void save(CheckpointDirectory& to, index_t step, const std::string& text) {
+    to.save(step, [&](const std::filesystem::path& at) {
       io::write_text(at / "a", text);
-      checkpoints.before("between");
+      to.before("between");
       io::write_text(at / "b", text);
     });
   }
@@ -34,12 +40,37 @@ struct Run : test::TemporaryDirectory {
     CHECK(test::contents(*at / "a") == test::contents(*at / "b"));
     return test::contents(*at / "a");
   }
+  /// Without the run's own folder.
   std::set<std::string> names() const {
+    auto all = names_in(root);
+    all.erase(".k3spec");
+    return all;
+  }
+  std::set<std::string> own_names() const { return names_in(root / ".k3spec"); }
+  static std::set<std::string> names_in(const std::filesystem::path& directory) {
     std::set<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(root)) all.insert(entry.path().filename().string());
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) all.insert(entry.path().filename());
     return all;
   }
 };
+
+/// Calls f in a process of its own. \returns how that ended, as waitpid says
+template <class F>
+int in_a_process(F&& f) {
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      f();
+    } catch (const std::exception& e) {
+      std::fputs((std::string(e.what()) + "\n").c_str(), stderr);
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
 
 using Names = std::set<std::string>;
 
@@ -71,14 +102,14 @@ TEST_CASE("a step saved again replaces itself, and later ones of an abandoned ru
   CHECK(run.names() == Names{"latest", "step-00000005", "step-00000007"});
 }
 
-TEST_CASE("wherever a save is cut off there is a whole checkpoint, and the next save cleans up") {
+TEST_CASE("wherever a save fails there is a whole checkpoint, and nothing half written stays") {
   std::set<std::string> stages;
   {
     Run run;
     run.checkpoints.before = [&](std::string_view stage) { stages.insert(std::string(stage)); };
     run.save(1, "1");
   }
-  CHECK(stages == std::set<std::string>{"create", "between", "sync", "move", "latest", "prune"});
+  CHECK(stages == Names{"create", "between", "sync", "manifest", "move", "latest", "prune", "forget"});
   for (const std::string& fatal : stages) {
     for (const index_t step : {10, 11}) {  // the latest step again, and a new one
       CAPTURE(fatal);
@@ -90,7 +121,8 @@ TEST_CASE("wherever a save is cut off there is a whole checkpoint, and the next 
         if (stage == fatal) throw Stop{};
       };
       CHECK_THROWS_AS(run.save(step, "new"), Stop);
-      CHECK(run.read() == (fatal == "prune" ? "new" : "10"));
+      CHECK(run.read() == (fatal == "prune" || fatal == "forget" ? "new" : "10"));
+      CHECK(run.own_names() == Names{"lock", "manifest.json"});
       run.checkpoints.before = [](std::string_view) {};
       run.save(step, "retry");
       CHECK(run.read() == "retry");
@@ -100,25 +132,48 @@ TEST_CASE("wherever a save is cut off there is a whole checkpoint, and the next 
   }
 }
 
-TEST_CASE("what a save that was cut off left behind, the next step's save removes") {
-  for (const char* fatal : {"create", "between", "sync", "move", "latest", "prune"}) {
+TEST_CASE("wherever a run is killed there is a whole checkpoint, and the next start removes what it left") {
+  for (const char* fatal : {"create", "between", "sync", "manifest", "move", "latest", "prune", "forget"}) {
     CAPTURE(fatal);
+    const std::string at = fatal;
     Run run;
-    run.save(9, "9");
-    run.save(10, "10");
-    run.checkpoints.before = [&](std::string_view stage) {
-      if (stage == fatal) throw Stop{};
-    };
-    CHECK_THROWS_AS(run.save(11, "new"), Stop);
-    std::filesystem::create_directory(run.root / "step-00000008.tmp.tmp");  // of a removal that was cut off
-    run.checkpoints.before = [](std::string_view) {};
+    std::filesystem::create_directories(run.root / "step-00000008.tmp");  // these are somebody's
+    test::write(run.root / "latest.tmp", "notes");
+    const int status = in_a_process([&] {
+      run.save(9, "9");
+      run.save(10, "10");
+      run.checkpoints.before = [&](std::string_view stage) {
+        if (stage == at) ::raise(SIGKILL);
+      };
+      run.save(11, "new");
+    });
+    CHECK(WIFSIGNALED(status));
+    const bool turned = at == "prune" || at == "forget";
+    CHECK(run.read() == (turned ? "new" : "10"));
+    run.checkpoints.prepare();
+    CHECK(run.read() == (turned ? "new" : "10"));
+    CHECK(run.own_names() == Names{"lock", "manifest.json"});
     run.save(12, "next");
     CHECK(run.read() == "next");
-    CHECK(run.names() ==
-          Names{"latest",
-                fatal == std::string("prune") || fatal == std::string("latest") ? "step-00000011" : "step-00000010",
-                "step-00000012"});
+    const bool moved = turned || at == "latest";
+    CHECK(run.names() == Names{"latest", "latest.tmp", moved ? "step-00000011" : "step-00000010", "step-00000012",
+                               "step-00000008.tmp"});
   }
+}
+
+TEST_CASE("killed while it removes a checkpoint, or with its manifest half written: the next start ends it") {
+  Run run;
+  CHECK(in_a_process([&] {
+          for (const index_t step : {9, 10}) run.save(step, "x");
+        }) == 0);
+  test::write(run.root / "step-00000009" / "notes", "somebody's");
+  std::filesystem::rename(run.root / "step-00000009", run.root / ".k3spec" / "step-00000009.removed");
+  std::filesystem::remove(run.root / ".k3spec" / "step-00000009.removed" / "a");
+  test::write(run.root / ".k3spec" / "manifest.json.tmp1-2", "{");
+  run.checkpoints.prepare();
+  CHECK(run.own_names() == Names{"lock", "manifest.json"});
+  CHECK(run.names() == Names{"latest", "step-00000009", "step-00000010"});
+  CHECK(Run::names_in(run.root / "step-00000009") == Names{"notes"});
 }
 
 TEST_CASE("the first save cut off leaves none") {
@@ -137,12 +192,12 @@ TEST_CASE("a checkpoint is synced before it is moved, and after; where that fail
   std::size_t fail = 0;
   test::fsyncs = [&](const std::filesystem::path& path) {
     synced.push_back(std::filesystem::is_directory(path) ? path.filename().string() : "file");
-    if (synced.back() == "step-00000010.tmp") CHECK_FALSE(std::filesystem::exists(run.root / "step-00000010"));
+    if (synced.back() == "new") CHECK_FALSE(std::filesystem::exists(run.root / "step-00000010"));
     return synced.size() != fail;
   };
-  const std::vector<std::string> all{
-      "file", "step-00000010.tmp", "file", "step-00000010.tmp", "step-00000010.tmp", "out", "out"};
-  for (fail = 1; fail <= all.size(); ++fail) {
+  const std::vector<std::string> all{"file", "new",     "file", "new", "new",  // its files
+                                     "file", ".k3spec", "out",  "out", "file", ".k3spec"};
+  for (fail = 1; fail <= all.size() - 2; ++fail) {
     std::filesystem::remove_all(run.root / "step-00000010");
     synced.clear();
     CHECK_THROWS_AS(run.save(10, "new"), Error);
@@ -166,6 +221,7 @@ TEST_CASE("what could never be saved is known before, and a checkpoint that no l
   CHECK(run.names().empty());
   for (const index_t step : {5, 40}) run.save(step, "text");
   std::filesystem::create_directory(run.root / "step-00000060.tmp");
+  std::filesystem::create_directory(run.root / "step-00000070");
   std::filesystem::remove(run.root / "latest");
   CHECK(run.read() == "none");
   CHECK(run.checkpoints.newest() == run.root / "step-00000040");
@@ -177,13 +233,136 @@ TEST_CASE("what could never be saved is known before, and a checkpoint that no l
                        Error);
 }
 
-TEST_CASE("other files in the directory stay") {
+TEST_CASE("what the run did not write stays, whatever it is called") {
+  for (const bool resumed : {false, true}) {
+    CAPTURE(resumed);
+    Run run;
+    const Names theirs{"step-7",         "step-00000002", "step-00000500", "step-00000002.again",
+                       "step-notes.tmp", "step-by-step",  "step-1.tmp",    "latest.tmp"};
+    const auto write = [&] {
+      for (const std::string& name : theirs) {
+        std::filesystem::create_directories(run.root / name);
+        test::write(run.root / name / "model.safetensors", name);
+      }
+    };
+    if (resumed) run.save(1, "1");
+    write();
+    run.checkpoints = CheckpointDirectory(run.root, 1);
+    for (const index_t step : {2, 3, 500, 2, 7}) run.save(step, std::to_string(step));
+    CHECK(run.read() == "7");
+    Names all = theirs;
+    all.insert({"latest", "step-00000007"});
+    CHECK(run.names() == all);
+    for (const std::string& name : theirs) CHECK(test::contents(run.root / name / "model.safetensors") == name);
+  }
+}
+
+TEST_CASE("what somebody put into a checkpoint stays when that goes; one that became a link is left alone") {
   Run run;
   run.save(1, "1");
-  std::filesystem::create_directory(run.root / "step-by-step");
-  test::write(run.root / "log.jsonl", "x");
-  for (index_t step : {2, 3, 4}) run.save(step, "y");
-  CHECK(run.names() == Names{"latest", "log.jsonl", "step-00000003", "step-00000004", "step-by-step"});
+  test::write(run.root / "step-00000001" / "notes", "mine");
+  std::filesystem::create_directory(run.root / "step-00000001" / "sub");
+  run.save(2, "2");
+  std::filesystem::rename(run.root / "step-00000002", run / "elsewhere");
+  std::filesystem::create_directory_symlink(run / "elsewhere", run.root / "step-00000002");
+  for (const index_t step : {3, 4, 5}) run.save(step, "x");
+  CHECK(Run::names_in(run.root / "step-00000001") == Names{"notes", "sub"});
+  CHECK(Run::names_in(run / "elsewhere") == Names{"a", "b"});
+  CHECK(std::filesystem::is_symlink(run.root / "step-00000002"));
+  CHECK(run.own_names() == Names{"lock", "manifest.json"});
+}
+
+TEST_CASE("a run from before there were manifests goes on, and what is there stays") {
+  Run run;
+  for (const char* name : {"step-00000001", "step-00000002"}) {
+    std::filesystem::create_directories(run.root / name);
+    test::write(run.root / name / "trainer.json", name);
+  }
+  std::filesystem::create_directories(run.root / "step-00000003.tmp");
+  std::filesystem::create_directories(run.root / "step-00000004");
+  std::filesystem::create_directory_symlink("step-00000001", run.root / "latest");
+  run.checkpoints.prepare();
+  CHECK(run.checkpoints.unknown() == std::vector<std::string>{"step-00000001", "step-00000002", "step-00000003.tmp"});
+  for (const index_t step : {2, 3, 4}) run.save(step, std::to_string(step));
+  CHECK(run.names() == Names{"latest", "step-00000001", "step-00000002", "step-00000003", "step-00000003.tmp",
+                             "step-00000004", "step-00000004.again"});
+  run.checkpoints = CheckpointDirectory(run.root);
+  run.checkpoints.prepare();
+  CHECK(run.checkpoints.unknown().empty());  // said once
+}
+
+TEST_CASE("a copy of a run's folder goes on; checkpoints copied into it from elsewhere stay") {
+  Run run, other;
+  for (const index_t step : {1, 2}) run.save(step, "run"), other.save(step + 10, "other");
+  const auto copy = run / "copy";
+  std::filesystem::copy(run.root, copy,
+                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  std::filesystem::copy(other.root / "step-00000011", copy / "step-00000011");
+  CheckpointDirectory there(copy, 1);
+  Run::save(there, 3, "copy");
+  auto names = Run::names_in(copy);
+  names.erase(".k3spec");
+  CHECK(names == Names{"latest", "step-00000003", "step-00000011"});
+}
+
+TEST_CASE("a manifest that names what is no checkpoint's is refused, and nothing removed") {
+  Run run;
+  run.save(1, "1");
+  test::write(run.root / "precious", "x");
+  const auto refuse = [&](const std::string& text, const char* message) {
+    test::write(run.root / ".k3spec" / "manifest.json", text);
+    CHECK_THROWS_WITH_AS(run.checkpoints.prepare(), doctest::Contains(message), Error);
+    CHECK(test::contents(run.root / "precious") == "x");
+    CHECK(run.read() == "1");
+  };
+  refuse("{", "manifest.json: found");
+  refuse("[]", "manifest.json: format: found nothing, wanted 1");
+  refuse(R"({"format":2})", "manifest.json: format: found 2, wanted 1");
+  refuse(R"({"format":1})", "manifest.json: checkpoints: found no object");
+  for (const char* name : {"..", "precious", "step-1", "step-00000001/../precious", "step-000000001"}) {
+    refuse(io::json{{"format", 1}, {"checkpoints", {{name, {"a"}}}}}.dump(), "a checkpoint's name");
+  }
+  for (const char* name : {"", ".", "..", "../precious", "/precious"}) {
+    refuse(io::json{{"format", 1}, {"checkpoints", {{"step-00000001", {name}}}}}.dump(), "the name of a file in it");
+  }
+}
+
+TEST_CASE("a save that fails says the file and leaves nothing half written") {
+  Run run;
+  run.save(1, "1");
+  const Names before = run.names(), own{"lock", "manifest.json"};
+  CHECK(in_a_process([&] {  // a full disk
+          ::signal(SIGXFSZ, SIG_IGN);
+          const ::rlimit limit{1000, 1000};
+          ::setrlimit(RLIMIT_FSIZE, &limit);
+          try {
+            run.save(2, std::string(5000, 'x'));
+          } catch (const Error& e) {
+            if (e.subject().find("/new/a") != std::string::npos) ::_exit(42);
+          }
+        }) == 42 << 8);
+  CHECK(run.names() == before);
+  CHECK(run.own_names() == own);
+  CHECK_THROWS_WITH_AS(
+      run.checkpoints.save(2, [](const auto& at) { std::filesystem::create_directory(at / "directory"); }),
+      doctest::Contains("/new/directory: found a directory, wanted files only"), Error);
+  CHECK(run.own_names() == own);
+  // A folder that vanishes, and comes back with the next save.
+  run.checkpoints.before = [&](std::string_view stage) {
+    if (stage == "between") std::filesystem::remove_all(run.root);
+  };
+  CHECK_THROWS_WITH_AS(run.save(2, "2"), doctest::Contains("/new/b"), Error);
+  CHECK_FALSE(std::filesystem::exists(run.root));
+  run.checkpoints.before = [](std::string_view) {};
+  run.save(2, "2");
+  CHECK(run.read() == "2");
+  CHECK(run.own_names() == own);
+  // A link that somebody made a file of.
+  std::filesystem::remove(run.root / "latest");
+  test::write(run.root / "latest", "mine");
+  CHECK_THROWS_WITH_AS(run.save(3, "3"), doctest::Contains("latest: found something else than a link"), Error);
+  CHECK(test::contents(run.root / "latest") == "mine");
+  CHECK(run.own_names() == own);
 }
 
 TEST_CASE("a directory that cannot be made is an error, and so is keeping none") {

@@ -56,7 +56,72 @@ TEST_CASE("a line cut off is dropped; one broken in the middle is an error, and 
   CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("log.jsonl: line 1"), Error);
   CHECK(test::contents(log.file) == "{\"step\":\n" + whole);
   test::write(log.file, "3\n");
-  CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("found number, wanted a JSON object"), Error);
+  CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("line 1: found no record of a training step"), Error);
+  test::write(log.file, whole + "3\n" + whole);
+  CHECK_THROWS_WITH_AS(log.steps(2, 3), doctest::Contains("line 3: found number, wanted a JSON object"), Error);
+}
+
+TEST_CASE("a file that is no log of this kind is not written over, nor gone on with") {
+  const Log log;
+  const auto is_own = [](const io::json& record) { return record.contains("loss"); };
+  const auto own = R"({"step":1,"loss":2})"
+                   "\n";
+  const auto refuse = [&](const std::string& text, bool also_resumed) {
+    CAPTURE(text);
+    test::write(log.file, text);
+    CHECK_THROWS_AS(JsonLog::check(log.file, true, is_own), Error);
+    CHECK_THROWS_AS(JsonLog(log.file, 0, is_own), Error);
+    if (also_resumed) {
+      CHECK_THROWS_AS(JsonLog::check(log.file, false, is_own), Error);
+      CHECK_THROWS_AS(JsonLog(log.file, 3, is_own), Error);
+    }
+    CHECK(test::contents(log.file) == text);
+  };
+  for (const char* text : {"Some text of mine.\n", "notes without an end", "\n", "[1]\n", "{\"text\":1}\n",
+                           "{\"step\":1}\n", "{} notes", "{\n"}) {
+    refuse(text, true);
+  }
+  refuse(std::string(1000000, 'x'), true);
+  refuse(own + std::string("{\"text\":1}\n"), false);
+  refuse(own + std::string("notes"), true);
+  test::write(log.file, own + std::string(R"({"step":7})") + "\n");  // it would be taken out
+  CHECK_THROWS_WITH_AS(JsonLog(log.file, 3, is_own), doctest::Contains("line 2: found no record"), Error);
+  for (const std::string& text :
+       {std::string(), own + std::string(R"({"step":2,"l)"), own + std::string("{"), std::string(R"({"st)")}) {
+    test::write(log.file, text);
+    JsonLog::check(log.file, true, is_own);
+    CHECK(test::contents(log.file) == text);
+    JsonLog(log.file, 0, is_own);
+    CHECK(test::contents(log.file).empty());
+  }
+  CHECK_NOTHROW(JsonLog::check(log / "new", true, is_own));
+  CHECK_FALSE(std::filesystem::exists(log / "new"));
+}
+
+TEST_CASE("two runs do not log to one file") {
+  const Log log;
+  for (const index_t done : {0, 3, 0}) {
+    JsonLog first(log.file, done);
+    CHECK_THROWS_WITH_AS(JsonLog(log.file, 0), doctest::Contains("found a file that another process logs to"), Error);
+    CHECK_THROWS_AS(JsonLog::check(log.file, true), Error);
+    first.write({{"step", 4}});
+    CHECK(test::contents(log.file).find("{\"step\":4}\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the other name of a log keeps what it has, and so does a log that somebody put in another order") {
+  const Log log;
+  log.steps(0, 3);
+  const std::string whole = test::contents(log.file);
+  std::filesystem::create_hard_link(log.file, log / "kept");
+  JsonLog first(log.file, 1);
+  CHECK(test::contents(log / "kept") == whole);
+  CHECK(test::contents(log.file) == "{\"step\":1,\"run\":0}\n");
+  CHECK_THROWS_AS(JsonLog(log.file, 1), Error);  // what replaced it is locked, too
+  test::write(log / "mixed", "{\"step\":1}\n{\"step\":3}\n{\"step\":2}\n");
+  JsonLog(log / "mixed", 2);
+  CHECK(test::contents(log / "mixed") == "{\"step\":1}\n{\"step\":2}\n");
+  CHECK(test::entries(log.path()) == 3);
 }
 
 TEST_CASE("a log that is not there yet is begun, and one that cannot be is an error") {
@@ -100,6 +165,7 @@ TEST_CASE("a log goes where a link leads; a device and a FIFO get its lines and 
 
   REQUIRE(::mkfifo((log / "fifo").c_str(), 0600) == 0);
   CHECK_THROWS_WITH_AS(JsonLog(log / "fifo", 0), doctest::Contains("or a FIFO that is read"), Error);
+  CHECK_NOTHROW(JsonLog::check(log / "fifo", true));  // its reader would take that for its end
   const int reader = ::open((log / "fifo").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   JsonLog to_reader(log / "fifo", 3);  // what it was given before cannot be read back
   to_reader.write({{"step", 4}});

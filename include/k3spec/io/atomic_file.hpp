@@ -24,6 +24,7 @@
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/destination.hpp>
+#include <k3spec/io/file_lock.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 
@@ -74,6 +75,15 @@ class FileSink {
       p += written;
       size -= static_cast<std::size_t>(written);
     }
+  }
+
+  /// Takes a lock on the file, for as long as it is open.
+  Locked lock() const { return try_lock(file_); }
+  bool stands_at(const std::filesystem::path& path) const { return io::stands_at(file_, path); }
+
+  /// Takes away what stands behind `size` bytes.
+  void truncate(std::size_t size) const {
+    if (::ftruncate(file_, static_cast<::off_t>(size)) != 0) fail("a file that can be shortened");
   }
 
   /// Returns when the bytes have reached the disk. What is written through need not have one.

@@ -1,25 +1,33 @@
 #pragma once
 /// \file
 /// Checkpoints of a run, of which there is always a whole one: DIR/step-00000120/ and so on, and the link DIR/latest to
-/// the newest. A step is written beside its place, moved there when all its files are on the disk, and only then does
-/// `latest` turn to it. What fails up to the turn leaves `latest` at the checkpoint it named before; what fails after
-/// it (removing old checkpoints) leaves it at the new one. Either is whole.
+/// the newest. A step is written in DIR/.k3spec, moved to its place when all its files are on the disk, and only then
+/// does `latest` turn to it. What fails up to the turn leaves `latest` at the checkpoint it named before; what fails
+/// after it (removing old checkpoints) leaves it at the new one. Either is whole.
+///
+/// Files of others may lie beside: only what DIR/.k3spec/manifest.json says was written here is ever removed, and what
+/// is left in DIR/.k3spec itself by a crash. One process at a time writes (train/run_lock.hpp); reading needs no lock.
 /// defines: CheckpointDirectory
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
+#include <k3spec/train/checkpoint_manifest.hpp>
+#include <k3spec/train/run_lock.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -27,6 +35,8 @@ class CheckpointDirectory {
  public:
   using Path = std::filesystem::path;
   static constexpr const char* latest_name = "latest";
+  /// The folder that is the run's own.
+  static constexpr const char* own_name = ".k3spec";
 
   /// \param keep  the newest so many checkpoints stay
   explicit CheckpointDirectory(Path root, index_t keep = 2) : root_(std::move(root)), keep_(keep) {
@@ -41,76 +51,137 @@ class CheckpointDirectory {
   /// Where the newest whole checkpoint is; none before the first.
   std::optional<Path> latest() const {
     const std::string name = latest_target();
-    if (name.empty() || !std::filesystem::is_directory(root_ / name)) return std::nullopt;
+    if (name.empty() || !is_directory(root_ / name)) return std::nullopt;
     return root_ / name;
   }
 
   /// The checkpoint of the highest step, whether or not `latest` names it: a copy of a directory may have lost its
-  /// links.
+  /// links. A folder that is only called so is none.
   std::optional<Path> newest() const {
     std::optional<std::pair<index_t, Path>> best;
-    std::error_code failed;
-    for (const auto& entry : std::filesystem::directory_iterator(root_, failed)) {
-      const auto step = step_of(entry.path().filename().string());
-      if (step && (!best || *step > best->first)) best.emplace(*step, entry.path());
+    const auto manifest = CheckpointManifest::read(manifest_file());
+    for (const std::string& name : names()) {
+      const auto step = checkpoint_step(name);
+      if (!step || (best && *step <= best->first)) continue;
+      if ((manifest && manifest->knows(name)) || holds_checkpoint(root_ / name)) best.emplace(*step, root_ / name);
     }
     return best ? std::optional(best->second) : std::nullopt;
   }
 
-  /// Makes the directory. \throws Error, before a run finds out after hours, when no checkpoint could be saved in it
-  void prepare() const {
-    const Path link = root_ / latest_name, trial = root_ / (std::string(prefix) + "trial" + temporary);
-    std::error_code failed;
-    const auto there = std::filesystem::symlink_status(link, failed);
-    if (std::filesystem::exists(there) && !std::filesystem::is_symlink(there)) {
-      throw Error(link.string(), "something else than a link", "a link to the newest checkpoint, or nothing");
+  /// Makes the directory, takes it for this process as long as this object lives, and removes what a run left there
+  /// that was cut off.
+  /// \throws Error, before a run finds out after hours, when no checkpoint could be saved in it; naming the process
+  ///         when another one is at work in it
+  void prepare() {
+    if (lock_) {
+      lock_->renew();
+    } else {
+      lock_ = std::make_unique<RunLock>(own() / "lock", root_);
     }
-    create(trial);
-    remove_all(trial);
+    check_link();
+    if (::access(root_.c_str(), W_OK | X_OK) != 0) {
+      throw Error(root_.string(), io::last_system_error(), "a directory that can be written");
+    }
+    auto manifest = CheckpointManifest::read(manifest_file());
+    has_manifest_ = manifest.has_value();
+    manifest_ = std::move(manifest).value_or(CheckpointManifest{});
+    finish_removals();
+    clean();
+  }
+
+  /// Whether a second run here would be noticed, after `prepare`: not where the file system has no locks.
+  bool guarded() const { return lock_ && lock_->guards(); }
+
+  /// Checkpoints, and parts of them, that a run before there were manifests left here, after `prepare`: they stay, for
+  /// nothing says that they may go.
+  std::vector<std::string> unknown() const {
+    std::vector<std::string> all;
+    if (has_manifest_) return all;
+    for (const std::string& name : names()) {
+      const bool half = ends_with(name, ".tmp") && checkpoint_step(name.substr(0, name.find(".tmp")));
+      if (half || (checkpoint_step(name) && holds_checkpoint(root_ / name))) all.push_back(name);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
   }
 
   /// What a user means by a directory: its newest checkpoint if it has some, else itself.
   static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
 
-  /// Lets `write(directory)` fill a new checkpoint, makes it the latest and removes old ones.
-  /// \throws Error when the disk fails, and what `write` throws. `latest` is then what it was, or, when only removing
-  ///         old checkpoints failed, the new one; what was not removed, the next save removes. After a failed sync a
-  ///         loss of power may turn `latest` to either of two whole checkpoints: old ones are removed only once the
-  ///         turn is durable.
+  /// Lets `write(directory)` fill a new checkpoint with files, makes it the latest and removes old ones.
+  /// \throws Error when the disk fails, or `write` makes a directory, and what `write` throws; nothing half written
+  ///         stays. `latest` is then what it was, or, when only removing old checkpoints failed, the new one; what was
+  ///         not removed, the next save removes. After a failed sync a loss of power may turn `latest` to either of two
+  ///         whole checkpoints: old ones are removed only once the turn is durable.
   template <class Write>
   void save(index_t step, Write&& write) {
-    const std::string name = free_name(step);
-    const Path beside = root_ / (name + temporary);
-    before("create");
-    create(beside);
-    write(beside);
-    before("sync");
-    io::detail::sync_directory(beside);
-    before("move");
-    move(beside, root_ / name);
-    before("latest");
-    point_to(name);
-    before("prune");
-    prune(name);
+    if (!manifest_) prepare();
+    lock_->renew();
+    try {
+      const Path beside = own() / new_name;
+      before("create");
+      create(beside);
+      write(beside);
+      before("sync");
+      io::detail::sync_directory(beside);
+      const std::string name = free_name(step);
+      before("manifest");
+      manifest_->checkpoints[name] = files_in(beside);
+      manifest_->store(manifest_file());
+      before("move");
+      move(beside, root_ / name);
+      before("latest");
+      point_to(name);
+      before("prune");
+      prune(name);
+      before("forget");
+      manifest_->store(manifest_file());
+    } catch (...) {
+      clean();
+      throw;
+    }
   }
 
  private:
-  static constexpr std::string_view prefix = "step-", again = ".again";
-  static constexpr const char* temporary = ".tmp";
+  // In the own folder: a checkpoint that is being written, and one that is being removed.
+  static constexpr const char *new_name = "new", *removed_end = ".removed", *manifest_name = "manifest.json";
 
   static bool ends_with(std::string_view s, std::string_view end) {
     return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
   }
 
-  /// The step of a checkpoint's name; none of other names.
-  static std::optional<index_t> step_of(std::string_view name) {
-    if (name.substr(0, prefix.size()) != prefix) return std::nullopt;
-    name.remove_prefix(prefix.size());
-    if (ends_with(name, again)) name.remove_suffix(again.size());
-    index_t step = 0;
-    const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), step);
-    if (failed != std::errc{} || end != name.data() + name.size()) return std::nullopt;
-    return step;
+  static void check(const std::error_code& failed, const Path& path, std::string_view wanted) {
+    if (failed) throw Error(path.string(), failed.message(), wanted);
+  }
+
+  /// A directory itself, not a link to one.
+  static bool is_directory(const Path& path) {
+    std::error_code ignored;
+    return std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::directory;
+  }
+  static bool is_there(const Path& path) {
+    std::error_code ignored;
+    return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
+  }
+  /// One that no manifest speaks of.
+  static bool holds_checkpoint(const Path& path) {
+    return is_directory(path) && (is_there(path / "model.safetensors") || is_there(path / "trainer.json"));
+  }
+
+  Path own() const { return root_ / own_name; }
+  Path manifest_file() const { return own() / manifest_name; }
+
+  static std::vector<std::string> names_in(const Path& directory, std::error_code& failed) {
+    std::vector<std::string> all;
+    std::filesystem::directory_iterator at(directory, failed);
+    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+      all.push_back(at->path().filename().string());
+    }
+    return all;
+  }
+  std::vector<std::string> names() const {
+    std::error_code ignored;
+    return names_in(root_, ignored);
   }
 
   std::string latest_target() const {
@@ -118,33 +189,43 @@ class CheckpointDirectory {
     return std::filesystem::read_symlink(root_ / latest_name, failed).string();
   }
 
-  /// The step's name, or its second name while the first is the latest checkpoint.
-  std::string free_name(index_t step) const {
-    std::string name = fmt::format("{}{:08}", prefix, step);
-    if (latest_target() == name) name += again;
-    return name;
-  }
-
-  static void check(const std::error_code& failed, const Path& path, std::string_view wanted) {
-    if (failed) throw Error(path.string(), failed.message(), wanted);
-  }
-
-  static void remove_all(const Path& path) {
+  void check_link() const {
+    const Path link = root_ / latest_name;
     std::error_code failed;
-    std::filesystem::remove_all(path, failed);
-    check(failed, path, "a directory that can be removed");
+    if (!is_there(link) || std::filesystem::is_symlink(link, failed)) return;
+    throw Error(link.string(), "something else than a link", "a link to the newest checkpoint, or nothing");
+  }
+
+  /// The step's first name that is free, or that a checkpoint of this run has which `latest` does not name.
+  std::string free_name(index_t step) {
+    for (index_t again = 0;; ++again) {
+      const std::string name = checkpoint_name(step, again);
+      if (name == latest_target()) continue;
+      if (manifest_->knows(name)) remove(name);
+      if (!is_there(root_ / name)) return name;
+    }
   }
 
   static void create(const Path& path) {
-    remove_all(path);
     std::error_code failed;
-    std::filesystem::create_directories(path, failed);
+    std::filesystem::remove_all(path, failed);
+    check(failed, path, "a directory that can be removed");
+    std::filesystem::create_directory(path, failed);
     check(failed, path, "a directory that can be created");
   }
 
-  /// What stands at `to` is no checkpoint that `latest` names.
+  static std::vector<std::string> files_in(const Path& directory) {
+    std::error_code failed;
+    std::vector<std::string> all = names_in(directory, failed);
+    check(failed, directory, "a directory that can be read");
+    for (const std::string& name : all) {
+      if (is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
   void move(const Path& from, const Path& to) const {
-    discard(to);
     std::error_code failed;
     std::filesystem::rename(from, to, failed);
     check(failed, to, "a directory that can be moved here");
@@ -152,48 +233,81 @@ class CheckpointDirectory {
   }
 
   void point_to(const std::string& name) const {
-    const Path link = root_ / latest_name, beside = root_ / (latest_name + std::string(temporary));
+    check_link();
+    const Path beside = own() / latest_name;
     std::error_code failed;
     std::filesystem::remove(beside, failed);
-    std::filesystem::create_directory_symlink(name, beside, failed);
+    std::filesystem::create_directory_symlink(name, beside, failed);  // what it names, it names in the root
     check(failed, beside, "a link that can be created");
-    io::detail::replace(beside, link);
+    io::detail::replace(beside, root_ / latest_name);
   }
 
-  /// Removes a checkpoint so that its name never stands for a part of it.
-  void discard(const Path& path) const {
-    if (!std::filesystem::exists(path)) return;
-    Path beside = path;
-    beside += temporary;
-    beside += temporary;
-    remove_all(beside);
-    std::error_code failed;
-    std::filesystem::rename(path, beside, failed);
-    check(failed, path, "a directory that can be moved");
-    remove_all(beside);
-  }
-
-  /// Removes checkpoints beyond the newest `keep_`, later ones than `latest` (of a run that got further and was taken
-  /// up before), and what a crash left half written.
-  void prune(const std::string& latest) const {
-    const index_t newest = *step_of(latest);
-    std::vector<std::pair<index_t, std::string>> old;
-    std::vector<Path> leftovers;
-    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
-      const std::string name = entry.path().filename().string();
-      if (!entry.is_directory() || entry.is_symlink() || name == latest || name.rfind(prefix, 0) != 0) continue;
-      if (ends_with(name, temporary)) leftovers.push_back(entry.path());
-      if (const auto step = step_of(name)) old.emplace_back(*step < newest ? *step : -1, name);
+  /// Removes the files of a checkpoint of this run so that its name never stands for a part of it. What else lies in it
+  /// stays there.
+  void remove(const std::string& name) {
+    if (is_directory(root_ / name)) {
+      std::error_code failed;
+      std::filesystem::rename(root_ / name, own() / (name + removed_end), failed);
+      check(failed, root_ / name, "a directory that can be moved");
+      finish_removal(name);
     }
-    for (const Path& path : leftovers) remove_all(path);
+    manifest_->checkpoints.erase(name);
+  }
+
+  void finish_removal(const std::string& name) const {
+    const Path moved = own() / (name + removed_end);
+    for (const std::string& file : manifest_->checkpoints.at(name)) {
+      if (!is_directory(moved / file) && ::unlink((moved / file).c_str()) != 0 && errno != ENOENT) {
+        throw Error((moved / file).string(), io::last_system_error(), "a file that can be removed");
+      }
+    }
+    if (::rmdir(moved.c_str()) == 0) return;
+    std::error_code failed;
+    std::filesystem::rename(moved, root_ / name, failed);
+    check(failed, moved, "a directory that can be moved back, with files that are not this run's");
+  }
+
+  /// Those that a crash cut off; and what is no longer there is forgotten.
+  void finish_removals() {
+    std::vector<std::string> gone;
+    for (const auto& [name, files] : manifest_->checkpoints) {
+      const bool moved = is_directory(own() / (name + removed_end));
+      if (moved) finish_removal(name);
+      if (moved || !is_directory(root_ / name)) gone.push_back(name);
+    }
+    for (const std::string& name : gone) manifest_->checkpoints.erase(name);
+  }
+
+  /// Removes what was being written when a save ended.
+  void clean() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(own() / new_name, ignored);
+    for (const std::string& name : names_in(own(), ignored)) {
+      const bool half = name == latest_name || name.rfind(std::string(manifest_name) + ".tmp", 0) == 0;
+      if (half) ::unlink((own() / name).c_str());
+    }
+  }
+
+  /// Removes checkpoints of this run beyond the newest `keep_`, and later ones than `latest` (of a run that got further
+  /// and was taken up before).
+  void prune(const std::string& latest) {
+    const index_t newest = *checkpoint_step(latest);
+    std::vector<std::pair<index_t, std::string>> old;
+    for (const auto& [name, files] : manifest_->checkpoints) {
+      const index_t step = *checkpoint_step(name);
+      if (name != latest) old.emplace_back(step < newest ? step : -1, name);
+    }
     std::sort(old.rbegin(), old.rend());
     for (std::size_t i = 0; i < old.size(); ++i) {
-      if (old[i].first < 0 || static_cast<index_t>(i) >= keep_ - 1) discard(root_ / old[i].second);
+      if (old[i].first < 0 || static_cast<index_t>(i) >= keep_ - 1) remove(old[i].second);
     }
   }
 
   Path root_;
   index_t keep_;
+  std::unique_ptr<RunLock> lock_;
+  std::optional<CheckpointManifest> manifest_;
+  bool has_manifest_ = false;
 };
 
 }  // namespace K3SPEC_NAMESPACE

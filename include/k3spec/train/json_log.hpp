@@ -5,8 +5,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include <k3spec/core/extents.hpp>
 #include <k3spec/io/atomic_file.hpp>
@@ -18,14 +23,27 @@ namespace K3SPEC_NAMESPACE {
 class JsonLog {
  public:
   using Record = nlohmann::ordered_json;
+  /// Whether a line is one of a log of this kind, which may be taken out again.
+  using IsOwn = std::function<bool(const io::json&)>;
 
   /// Starts a new log, or goes on with one: then lines of steps that are yet to come, from a run that got further
   /// than the checkpoint it is resumed from, are taken out, and so is a last line that was cut off.
-  /// \param done  steps made so far, the "step" of the last line that stays; 0 starts anew
+  /// \param done    steps made so far, the "step" of the last line that stays; 0 starts anew
+  /// \param is_own  what is taken out must be; and so must the first line be
   /// A device or a FIFO only gets the new lines.
-  /// \throws Error when the file cannot be written, when there is one that cannot be read, or a line before the last
-  ///         is no JSON object; what stood there stays
-  JsonLog(const std::filesystem::path& path, index_t done) : file_(begin(io::destination(path), done)) {}
+  /// \throws Error when the file cannot be written, when there is one that cannot be read, that another process logs
+  ///         to or that is no such log, or a line before the last is no JSON object; what stood there stays
+  JsonLog(const std::filesystem::path& path, index_t done, const IsOwn& is_own = has_step)
+      : file_(begin(io::destination(path), done, is_own)) {}
+
+  /// Whether there can be such a log, with nothing touched, as far as its first line tells; of a new one, all lines.
+  /// \throws Error as the constructor does
+  static void check(const std::filesystem::path& path, bool is_new, const IsOwn& is_own = has_step) {
+    const io::Destination to = io::destination(path);
+    if (to.written_through || !to.mode) return;
+    check_lock(io::FileSink::append_to(to), to.path);
+    (void)kept(to.path, is_new ? 0 : std::numeric_limits<index_t>::max(), is_own);
+  }
 
   /// Numbers that are not finite become null.
   void write(const Record& record) {
@@ -33,34 +51,82 @@ class JsonLog {
     file_.write(line.data(), line.size());
   }
 
- private:
-  static io::FileSink begin(const io::Destination& to, index_t done) {
-    if (!to.written_through) {
-      if (to.mode) io::FileSink::append_to(to);              // what may not be written is not emptied either
-      const bool goes_on = done > 0 && to.mode.has_value();  // of what is not there, there is no mode
-      io::write_text(to.path, goes_on ? lines_until(to.path, done) : std::string());
-    }
-    return io::FileSink::append_to(to);
+  /// The least that a log's line says.
+  static bool has_step(const io::json& record) {
+    const auto step = record.find("step");
+    return step != record.end() && step->is_number_unsigned();
   }
 
-  static std::string lines_until(const std::filesystem::path& path, index_t done) {
-    const std::string text = io::read_file(path);
-    std::string kept;
+ private:
+  static constexpr const char* wanted = "a log of a training run, an empty file or a new one";
+
+  static io::FileSink begin(const io::Destination& to, index_t done, const IsOwn& is_own) {
+    std::optional<io::FileSink> replaced;  // locked until what replaces it is
+    while (true) {
+      io::FileSink sink = io::FileSink::append_to(to);
+      if (to.written_through) return sink;
+      check_lock(sink, to.path);
+      if (!sink.stands_at(to.path)) continue;  // another process replaced it just now
+      const auto [text, stays] = kept(to.path, done, is_own);
+      if (text == stays) return sink;
+      // What goes is the end of it, if nobody changed it. Other names of the file keep what they have.
+      std::error_code failed;
+      if (text.compare(0, stays.size(), stays) == 0 && std::filesystem::hard_link_count(to.path, failed) == 1) {
+        sink.truncate(stays.size());
+        return sink;
+      }
+      io::write_text(to.path, stays);
+      replaced.emplace(std::move(sink));
+    }
+  }
+
+  static void check_lock(const io::FileSink& sink, const std::filesystem::path& path) {
+    if (sink.lock() != io::Locked::elsewhere) return;
+    throw Error(path.string(), "a file that another process logs to", "one of this run alone");
+  }
+
+  struct Kept {
+    std::string text, stays;
+  };
+
+  /// All of a log, and what stays of it.
+  static Kept kept(const std::filesystem::path& path, index_t done, const IsOwn& is_own) {
+    check_beginning(path);
+    Kept log{io::read_file(path), {}};
     std::size_t begin = 0, end = 0;
-    for (int number = 1; (end = text.find('\n', begin)) != std::string::npos; ++number) {  // without one: cut off
-      const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
+    for (int number = 1; (end = log.text.find('\n', begin)) != std::string::npos; ++number) {
+      const std::string_view line = std::string_view(log.text).substr(begin, end + 1 - begin);
       begin = end + 1;
       const std::string subject = path.string() + ": line " + std::to_string(number);
-      const io::json record = io::parse_json(line, subject);
-      if (!record.is_object()) throw Error(subject, record.type_name(), "a JSON object");
-      const auto step = record.find("step");
-      if (step != record.end() && step->is_number_unsigned() &&
-          step->get<std::uint64_t>() > static_cast<std::uint64_t>(done)) {
-        continue;
-      }
-      kept += line;
+      const io::json record = parse(line, subject);
+      const bool stays = done > 0 && !is_later(record, done);
+      if ((number == 1 || !stays) && !is_own(record)) throw Error(subject, "no record of a training step", wanted);
+      if (stays) log.stays += line;
     }
-    return kept;
+    // What is left was cut off.
+    const std::string_view rest = std::string_view(log.text).substr(begin), record = R"({"step":)";
+    if (rest.substr(0, record.size()) != record.substr(0, rest.size())) {
+      throw Error(path.string() + ": last line", "no record of a training step", wanted);
+    }
+    return log;
+  }
+
+  /// Before all of a file is read that may be anything.
+  static void check_beginning(const std::filesystem::path& path) {
+    std::string text(std::size_t{1} << 16U, '\0');
+    text.resize(io::InputFile(path).read_some(0, text.data(), text.size()));
+    if (text.empty() || text.front() == '{') return;
+    throw Error(path.string() + ": line 1", "no record of a training step", wanted);
+  }
+
+  static io::json parse(std::string_view line, const std::string& subject) {
+    io::json record = io::parse_json(line, subject);
+    if (!record.is_object()) throw Error(subject, record.type_name(), "a JSON object");
+    return record;
+  }
+
+  static bool is_later(const io::json& record, index_t done) {
+    return has_step(record) && record["step"].get<std::uint64_t>() > static_cast<std::uint64_t>(done);
   }
 
   io::FileSink file_;

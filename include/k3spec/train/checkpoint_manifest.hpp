@@ -1,0 +1,111 @@
+#pragma once
+/// \file
+/// Which checkpoints in a folder a run wrote, and which files in them: only these may be removed. What else lies there
+/// is somebody else's, whatever it is called.
+///
+///     {"format": 1, "checkpoints": {"step-00000120": ["config.json", "model.safetensors"]}}
+/// defines: checkpoint_name, checkpoint_step, CheckpointManifest
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+#include <k3spec/core/format.hpp>
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/input_file.hpp>
+#include <k3spec/io/json.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+namespace detail {
+inline constexpr std::string_view checkpoint_prefix = "step-", checkpoint_again = ".again";
+}  // namespace detail
+
+/// step-00000120, and step-00000120.again, step-00000120.again2 and so on where that is taken.
+inline std::string checkpoint_name(index_t step, index_t again = 0) {
+  const std::string name = fmt::format("{}{:08}", detail::checkpoint_prefix, step);
+  if (again == 0) return name;
+  return fmt::format("{}{}{}", name, detail::checkpoint_again, again == 1 ? "" : std::to_string(again));
+}
+
+/// The step that a checkpoint's name says; none of other names.
+inline std::optional<index_t> checkpoint_step(std::string_view name) {
+  const auto number = [](std::string_view digits) -> std::optional<index_t> {
+    index_t n = 0;
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+    return failed == std::errc{} && end == digits.data() + digits.size() && n >= 0 ? std::optional(n) : std::nullopt;
+  };
+  if (name.substr(0, detail::checkpoint_prefix.size()) != detail::checkpoint_prefix) return std::nullopt;
+  name.remove_prefix(detail::checkpoint_prefix.size());
+  const auto again = name.find(detail::checkpoint_again);
+  const auto step = number(name.substr(0, again));
+  if (again == std::string_view::npos) return step;
+  const std::string_view count = name.substr(again + detail::checkpoint_again.size());
+  return count.empty() || number(count) ? step : std::nullopt;
+}
+
+class CheckpointManifest {
+ public:
+  using Path = std::filesystem::path;
+  /// Names of files, by the checkpoint that they lie in.
+  using Checkpoints = std::map<std::string, std::vector<std::string>>;
+
+  Checkpoints checkpoints;
+
+  bool knows(const std::string& name) const { return checkpoints.count(name) != 0; }
+
+  /// \returns none where there is no such file
+  /// \throws Error naming the file, when it is no manifest, or names what cannot be a checkpoint's
+  static std::optional<CheckpointManifest> read(const Path& file) {
+    std::error_code failed;
+    if (std::filesystem::symlink_status(file, failed).type() == std::filesystem::file_type::not_found) return {};
+    const io::json j = io::parse_json(io::read_file(file), file.string());
+    check_format(j, file.string());
+    const auto all = j.find("checkpoints");
+    const std::string subject = file.string() + ": checkpoints";
+    if (all == j.end() || !all->is_object()) throw Error(subject, "no object", "names and files of checkpoints");
+    CheckpointManifest manifest;
+    for (const auto& [name, files] : all->items()) manifest.checkpoints[name] = read_files(subject, name, files);
+    return manifest;
+  }
+
+  /// Replaces the file, durably.
+  void store(const Path& file) const {
+    const io::json j{{"format", format}, {"checkpoints", checkpoints}};
+    io::write_text(file, j.dump(2, ' ', false, io::json::error_handler_t::replace) + "\n");
+  }
+
+ private:
+  static constexpr int format = 1;
+
+  static void check_format(const io::json& j, const std::string& file) {
+    const auto found = j.is_object() ? j.find("format") : j.end();
+    if (found != j.end() && *found == format) return;
+    throw Error(file + ": format", found == j.end() ? "nothing" : io::detail::excerpt(*found), std::to_string(format));
+  }
+
+  /// What it names is removed: nothing outside a checkpoint.
+  static std::vector<std::string> read_files(const std::string& subject, const std::string& name,
+                                             const io::json& files) {
+    const auto step = checkpoint_step(name);
+    if (!step || name.rfind(checkpoint_name(*step), 0) != 0) throw Error(subject, name, "a checkpoint's name");
+    std::vector<std::string> names;
+    for (const io::json& file : files) {
+      const std::string text = file.is_string() ? file.get<std::string>() : "";
+      if (text.empty() || text == "." || text == ".." || text.find('/') != std::string::npos) {
+        throw Error(subject + ": " + name, io::detail::excerpt(file), "the name of a file in it");
+      }
+      names.push_back(text);
+    }
+    return names;
+  }
+};
+
+}  // namespace K3SPEC_NAMESPACE
