@@ -109,6 +109,7 @@
 #include <k3spec/drafts/block_layer.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_folder.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
@@ -141,11 +142,14 @@
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/draft_conventions.hpp>
 #include <k3spec/io/engine_config.hpp>
+#include <k3spec/io/field_comparison.hpp>
 #include <k3spec/io/file_lock.hpp>
+#include <k3spec/io/granted_fields.hpp>
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mxfp4.hpp>
+#include <k3spec/io/nemo_config.hpp>
 #include <k3spec/io/outputs.hpp>
 #include <k3spec/io/rope_config.hpp>
 #include <k3spec/io/safetensors.hpp>
@@ -153,6 +157,7 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/io/stop_tokens.hpp>
+#include <k3spec/io/unknown_fields.hpp>
 
 // decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>

@@ -142,3 +142,21 @@ TEST_CASE("a config.json of another model is refused") {
   CHECK_THROWS_WITH_AS(load_target(std::filesystem::path(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny"), parameters),
                        doctest::Contains("hidden_size: found 128, wanted 32"), Error);
 }
+
+TEST_CASE("what is odd about a target's folder but does not matter is noted, of its config.json and of its files") {
+  const test::TemporaryDirectory folder;
+  for (const auto& entry : std::filesystem::directory_iterator(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny")) {
+    std::filesystem::create_symlink(entry.path(), folder / entry.path().filename());
+  }
+  Parameters<K3Target<configs::KimiK3Tiny>, bfloat16> parameters;
+  CHECK(load_target<configs::KimiK3Tiny>(folder.path(), parameters).empty());
+  io::json config = io::read_json(folder / "config.json");
+  config["text_config"]["residual_multiplier"] = 0.22;
+  std::filesystem::remove(folder / "config.json");
+  test::write(folder / "config.json", config.dump());
+  test::write(folder / "model-00003-of-00002.safetensors", "");
+  const auto notes = load_target<configs::KimiK3Tiny>(folder.path(), parameters);
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].find("config.json: not known here") != std::string::npos);
+  CHECK(notes[1].find("it does not name model-00003-of-00002.safetensors") != std::string::npos);
+}

@@ -1,12 +1,13 @@
 #pragma once
 /// \file
 /// EAGLE-3 drafts with DeepSeek-V3's backbone in the layout that vLLM and SGLang load: bfloat16, tensors without the
-/// `model.` prefix, the layer named midlayer, the embedding left out if it is the target's. No engine loads drafts with
-/// Kimi K3's backbone.
+/// `model.` prefix, the layer named midlayer, the embedding left out if it is the target's. Drafts of Kimi K3's that
+/// engines load have positions; one without, as NeMo Automodel trains and this library runs with Kimi K3's own
+/// backbone, has no loader there.
 ///
 /// A file that another engine's tools wrote does not name conventions, such as the stream that its draft reads.
 /// load_draft then asks its caller.
-/// defines: draft_config_name, engine_tensor_name, has_engine_layout, save_engine_draft, load_engine_draft
+/// defines: engine_tensor_name, has_engine_layout, save_engine_draft, load_engine_draft
 
 #include <algorithm>
 #include <filesystem>
@@ -16,14 +17,13 @@
 
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/drafts/draft_folder.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
 namespace K3SPEC_NAMESPACE {
-
-inline constexpr const char* draft_config_name = "config.json";
 
 /// What engines call a tensor of ours: model.layers.0.mlp.up_proj.weight is midlayer.mlp.up_proj.weight.
 inline std::string engine_tensor_name(const std::string& name) {
@@ -93,7 +93,7 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
                        const Eagle3Conventions& conventions, const EngineExport& how = {}) {
   using Config = typename Draft::config;
   static_assert(has_engine_layout<Draft>(),
-                "save_engine_draft: engines load EAGLE-3 drafts with DeepSeek-V3's backbone only; save_draft writes "
+                "save_engine_draft: this layout is for EAGLE-3 drafts with DeepSeek-V3's backbone; save_draft writes "
                 "the others, which this library runs");
   if constexpr (has_engine_layout<Draft>()) {
     static_assert(Config::mla_norm_eps == Config::rms_norm_eps,
@@ -116,9 +116,8 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
 /// \param embedding  [vocabulary, hidden], the target's: taken where the file has none. May be empty where it has
 /// \throws Error as load_draft does, and when neither file nor caller have an embedding
 template <class Draft, Element T>
-DraftVocabulary load_engine_draft(const std::filesystem::path& path, Parameters<Draft, T>& parameters,
+DraftVocabulary load_engine_draft(const io::Checkpoint& checkpoint, Parameters<Draft, T>& parameters,
                                   const Matrix<const T>& embedding) {
-  const auto checkpoint = io::Checkpoint::open(path);
   auto vocabulary = DraftVocabulary::read(checkpoint, Draft::draft_vocabulary, Draft::vocabulary);
   auto weights = parameters.mutable_weights();
   const bool has_embedding = checkpoint.contains(engine_embedding_name);

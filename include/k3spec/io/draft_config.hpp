@@ -14,6 +14,7 @@
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/draft_conventions.hpp>
 #include <k3spec/io/engine_config.hpp>
+#include <k3spec/io/nemo_config.hpp>
 #include <k3spec/io/rope_config.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
@@ -57,7 +58,8 @@ constexpr bool describes() {
 
 /// What the file says it is; none when it is no draft.
 inline std::optional<DraftKind> draft_kind(const json& root) {
-  std::optional<DraftKind> kind;
+  std::optional<DraftKind> kind = nemo_kind(root);
+  if (kind) return kind;
   detail::any_kind([&]<DraftKind Kind> {
     for (const auto name : DraftForm<Kind>::architectures) {
       if (detail::has_architecture(root, name)) kind = Kind;
@@ -72,53 +74,75 @@ inline std::optional<Backbone> draft_backbone(const json& root) {
   const auto kind = draft_kind(root);
   if (!kind) return std::nullopt;
   const auto& eagle3 = DraftForm<DraftKind::eagle3>::architectures;
-  const bool deepseek = *kind == DraftKind::eagle3 && !detail::has_architecture(root, eagle3.front());
+  const bool deepseek =
+      *kind == DraftKind::eagle3 && !nemo_kind(root) && !detail::has_architecture(root, eagle3.front());
   return deepseek ? Backbone::deepseek_v3 : Backbone::kimi_k3;
 }
+
+namespace detail {
+
+/// Compares all that there is to a draft.
+template <DraftKind Kind, class Config>
+void compare_draft(FieldComparison& fields) {
+  using Form = DraftForm<Kind>;
+  [[maybe_unused]] constexpr typename Form::template Checked<Config> checked{};
+  for (const char* elsewhere : {Form::layers_field, ttt_steps_field}) fields.know(elsewhere);
+  if constexpr (Kind == DraftKind::eagle3 && Config::backbone == Backbone::deepseek_v3) {
+    if (is_engine_config(fields.root)) return compare_engine_draft<Config>(fields);
+  }
+  constexpr std::string_view architecture = Form::template architecture<Config>;
+  if (!has_architecture(fields.root, architecture)) {
+    fields.note("architectures", field_text(fields.find("architectures")), std::string(architecture));
+  }
+  Form::template visit<Config>(fields);
+  compare_rope<Config>(fields);
+  compare_conventions(fields, Form::template conventions<Config>());
+  compare_granted_draft<Kind, Config>(fields);
+}
+
+}  // namespace detail
 
 /// All that a draft's config.json says otherwise than Config, with conventions that are absent or unknown. The file may
 /// be in the engines' layout if Config has DeepSeek-V3's backbone.
 template <DraftKind Kind, class Config>
 Differences draft_differences(const json& root) {
-  using Form = DraftForm<Kind>;
-  [[maybe_unused]] constexpr typename Form::template Checked<Config> checked{};
-  if constexpr (Kind == DraftKind::eagle3 && Config::backbone == Backbone::deepseek_v3) {
-    if (is_engine_config(root)) return engine_differences<Config>(root);
-  }
-  constexpr std::string_view architecture = Form::template architecture<Config>;
-  detail::FieldComparison fields{root, {}};
-  if (!detail::has_architecture(root, architecture)) {
-    fields.note("architectures", detail::field_text(fields.find("architectures")), std::string(architecture));
-  }
-  Form::template visit<Config>(fields);
-  compare_rope<Config>(fields);
-  detail::compare_conventions(fields, Form::template conventions<Config>());
-  detail::compare_what_is_granted(fields, detail::hidden_act<Config>);
+  detail::FieldComparison fields{root};
+  detail::compare_draft<Kind, Config>(fields);
   return fields.differences;
 }
 
-/// \throws Error that lists every difference. \param subject  the file's name
+/// \param subject  the file's name
+/// \returns notes for the user, as messages may show them: fields that are not known here
+/// \throws Error that lists every difference; also on a file of NeMo Automodel's as it is (io/nemo_config.hpp)
 template <DraftKind Kind, class Config>
-void check_draft_config(const json& root, std::string_view subject = "config.json") {
-  detail::throw_differences(subject, draft_differences<Kind, Config>(root));
+std::vector<std::string> check_draft_config(const json& root, std::string_view subject = "config.json") {
+  if (nemo_kind(root)) {
+    throw Error(subject, "a draft that NeMo Automodel wrote, which leaves fields unsaid",
+                "it read as one: convert_draft --from nemo writes it anew, load_draft takes LoadGiven::from");
+  }
+  detail::FieldComparison fields{root};
+  detail::compare_draft<Kind, Config>(fields);
+  return detail::notes_or_throw(fields, /*draft=*/true, subject);
 }
 
 /// A target's or a draft's, by what the file says it is.
+/// \returns notes for the user
 /// \throws Error that lists every difference, or says that Config is for no such draft
 template <class Config>
-void check_config(const json& root, std::string_view subject = "config.json") {
+std::vector<std::string> check_config(const json& root, std::string_view subject = "config.json") {
+  std::vector<std::string> notes;
   const bool draft = detail::any_kind([&]<DraftKind Kind> {
     if (draft_kind(root) != Kind) return false;
     if constexpr (detail::describes<Kind, Config>()) {
-      check_draft_config<Kind, Config>(root, subject);
+      notes = check_draft_config<Kind, Config>(root, subject);
     } else {
       detail::throw_not_described(subject, detail::find_in_model(root, "architectures"));
     }
     return true;
   });
-  if (draft) return;
+  if (draft) return notes;
   if constexpr (detail::describes_target<Config>()) {
-    check_target_config<Config>(root, subject);
+    return check_target_config<Config>(root, subject);
   } else {
     detail::throw_not_described(subject, detail::find_in_model(root, "architectures"));
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <k3spec/config/draft_kind.hpp>
-#include <k3spec/io/config_json.hpp>
+#include <k3spec/io/field_comparison.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 
@@ -24,13 +24,6 @@ inline bool has_architecture(const json& root, std::string_view name) {
 /// What the code takes for granted of either backbone.
 template <class Config>
 constexpr const char* hidden_act = Config::backbone == Backbone::kimi_k3 ? "situ" : "silu";
-
-inline void compare_what_is_granted(FieldComparison& fields, const char* hidden_act) {
-  fields.if_there("hidden_act", hidden_act);
-  fields.if_there("attention_bias", false);
-  fields.if_there("tie_word_embeddings", false);
-  fields.if_there("parallel_drafting", false);
-}
 
 /// Each convention must be named. One that is no matter of the draft's type may have any value that there is.
 template <class Conventions>

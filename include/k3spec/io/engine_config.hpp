@@ -8,7 +8,7 @@
 /// are not 0. Written is what makes them compute what the draft does: zeros where softmax_mscale is none. vLLM takes
 /// the base of the frequencies from the dictionary of the rotary positions alone, and both take any such dictionary for
 /// a YaRN, whatever type it names; so one is there wherever the base is not the 10,000 that they take without.
-/// defines: EngineExport, io::is_engine_config, io::engine_layers_field, io::engine_differences, io::engine_config_json
+/// defines: EngineExport, io::is_engine_config, io::engine_layers_field, io::engine_config_json
 
 #include <algorithm>
 #include <optional>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <k3spec/io/draft_conventions.hpp>
+#include <k3spec/io/granted_fields.hpp>
 #include <k3spec/io/rope_config.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -108,26 +109,23 @@ void compare_engine_rope(FieldComparison& fields) {
                     Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared, &engine_yarn_defaults);
 }
 
-}  // namespace detail
-
-/// All that such a file says otherwise than Config, with conventions that are absent or unknown.
+/// Compares such a file with Config, with conventions that are absent or unknown.
 template <class Config>
-Differences engine_differences(const json& root) {
+void compare_engine_draft(FieldComparison& fields) {
   using Form = DraftForm<DraftKind::eagle3>;
-  detail::FieldComparison fields{root, {}};
+  fields.know(engine_layers_field);
   Form::template visit<Config>([&](std::string_view name, const auto& value) {
-    const json found = fields.find(name), wanted = detail::field_value(value);
-    const bool granted = detail::is_no_engine_field(name) || detail::engine_default<Config>(name) == wanted;
+    const json found = fields.find(name), wanted = field_value(value);
+    const bool granted = is_no_engine_field(name) || engine_default<Config>(name) == wanted;
     if (!found.is_null() || !(granted || wanted.is_null())) fields(name, value);
   });
-  detail::compare_engine_rope<Config>(fields);
-  detail::compare_conventions(fields, Form::template conventions<Config>());
-  detail::compare_what_is_granted(fields, detail::hidden_act<Config>);
-  fields.if_there("norm_before_residual", false);
-  fields.if_there("logit_scale", 1.0);
+  compare_engine_rope<Config>(fields);
+  compare_conventions(fields, Form::template conventions<Config>());
+  compare_granted_draft<DraftKind::eagle3, Config>(fields);
   fields.if_there("eagle_config.use_aux_hidden_state", true);
-  return fields.differences;
 }
+
+}  // namespace detail
 
 /// \param layer_ids  the target layers the draft reads, as the conventions count them
 /// \throws Error on conventions that are not those of a draft of this config, and on layers that draft_layer_ids would

@@ -9,7 +9,7 @@
 #include <string>
 
 #include <k3spec/config/fields.hpp>
-#include <k3spec/io/config_json.hpp>
+#include <k3spec/io/field_comparison.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 

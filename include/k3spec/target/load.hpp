@@ -89,13 +89,18 @@ void load_target(const io::Checkpoint& checkpoint, Parameters<K3Target<Config>, 
 }
 
 /// The same from a model's folder, whose config.json must agree with Config.
+/// \returns notes for the user, as messages may show them: fields of config.json that are not known here, and what is
+///          odd about the files but does not matter
 /// \throws Error listing all fields that differ
 template <class Config, Element T>
-void load_target(const std::filesystem::path& folder, Parameters<K3Target<Config>, T>& parameters,
-                 const io::NamePredicate& ignored = io::named({})) {
+std::vector<std::string> load_target(const std::filesystem::path& folder, Parameters<K3Target<Config>, T>& parameters,
+                                     const io::NamePredicate& ignored = io::named({})) {
   const std::filesystem::path config = folder / "config.json";
-  io::check_target_config<Config>(io::read_json(config), config.string());
-  load_target(io::Checkpoint::open(folder, "language_model."), parameters, ignored);
+  std::vector<std::string> notes = io::check_target_config<Config>(io::read_json(config), config.string());
+  const auto checkpoint = io::Checkpoint::open(folder, "language_model.");
+  notes.insert(notes.end(), checkpoint.notes().begin(), checkpoint.notes().end());
+  load_target(checkpoint, parameters, ignored);
+  return notes;
 }
 
 }  // namespace K3SPEC_NAMESPACE

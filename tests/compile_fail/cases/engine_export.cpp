@@ -1,4 +1,4 @@
-// expect: save_engine_draft: engines load EAGLE-3 drafts with DeepSeek-V3's backbone only
+// expect: save_engine_draft: this layout is for EAGLE-3 drafts with DeepSeek-V3's backbone
 // expect: save_engine_draft: mla_norm_eps must be rms_norm_eps
 #include <k3spec/drafts/engine_layout.hpp>
 
