@@ -4,16 +4,15 @@
 /// which copies lose: some tools leave it out, or put a whole folder or a small file in its place.
 /// defines: draft_config_name, DraftFolder, draft_folder
 
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/drafts/checkpoint_name.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -27,18 +26,6 @@ struct DraftFolder {
 namespace detail {
 
 inline constexpr const char* latest_checkpoint_name = "latest";
-
-/// The step of a checkpoint's folder, by its name; none of other names.
-inline std::optional<index_t> checkpoint_step(std::string_view name) {
-  constexpr std::string_view prefix = "step-", again = ".again";
-  if (name.substr(0, prefix.size()) != prefix) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  if (name.size() > again.size() && name.substr(name.size() - again.size()) == again) name.remove_suffix(again.size());
-  index_t step = 0;
-  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (failed != std::errc{} || end != name.data() + name.size() || step < 0) return std::nullopt;
-  return step;
-}
 
 inline bool is_draft_folder(const std::filesystem::path& path) {
   std::error_code ignored;
