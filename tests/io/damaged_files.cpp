@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/config/block_drafts.hpp>
 #include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/safetensors.hpp>
 
 #include "tests/io/largest_allocation.hpp"
@@ -49,9 +51,10 @@ bool reads(const std::string& bytes) {
 }
 
 /// Calls f with `bytes` changed at every place before `end`: each bit turned, and some telling characters put in.
+/// \param stride  of the places
 template <class F>
-void for_each_damage(std::string bytes, std::size_t end, F&& f) {
-  for (std::size_t i = 0; i < end; ++i) {
+void for_each_damage(std::string bytes, std::size_t end, F&& f, std::size_t stride = 1) {
+  for (std::size_t i = 0; i < end; i += stride) {
     const char original = bytes[i];
     for (unsigned bit = 0; bit < 8; ++bit) {
       bytes[i] = static_cast<char>(static_cast<unsigned char>(original) ^ (1U << bit));
@@ -102,5 +105,42 @@ TEST_CASE("a damaged index is read or refused, in little memory") {
   for_each_damage(index, index.size(), [&](const std::string& text) { refused += opens(text) ? 0 : 1; });
   for (std::size_t size = 0; size < index.size(); ++size) CHECK_FALSE(opens(index.substr(0, size)));
   CHECK(refused > 1000);
+  CHECK(test::largest_allocation < few_megabytes);
+}
+
+TEST_CASE("a damaged config.json is compared, completed or refused, in little memory") {
+  using DFlash = configs::KimiK3TinyDFlash;
+  json target = read_json(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny/config.json")["text_config"], nemo = target;
+  nemo["architectures"] = {"KimiK3DFlashDraftModel"}, nemo["block_size"] = 8;
+  nemo["dflash_config"] = {{"mask_token_id", 259}, {"target_layer_ids", {1, 3, 5}}};
+  int refused = 0, compared = 0;
+  test::largest_allocation = 0;
+  const auto survives = [&](const std::string& text, auto&& use) {
+    try {
+      const json root = parse_json(text, "damaged");
+      (void)use(root);
+      ++compared;
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  for_each_damage(
+      target.dump(), target.dump().size(),
+      [&](const std::string& text) {
+        survives(text, [](const json& root) { return check_target_config<configs::KimiK3Tiny>(root); });
+      },
+      13);
+  for_each_damage(
+      nemo.dump(), nemo.dump().size(),
+      [&](const std::string& text) {
+        survives(text, [](const json& root) {
+          auto config = complete_nemo_config<DraftKind::dflash>(root, "damaged").config;
+          (void)draft_layer_ids<DraftKind::dflash, DFlash>(config);
+          return draft_differences<DraftKind::dflash, DFlash>(config);
+        });
+      },
+      13);
+  CHECK(refused > 1000);
+  CHECK(compared > 100);
   CHECK(test::largest_allocation < few_megabytes);
 }
