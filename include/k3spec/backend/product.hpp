@@ -38,6 +38,7 @@ ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c,
 }
 }  // namespace detail
 
+/// The sizes of op(A) op(B) -> C.
 /// \throws Error when the matrices do not fit together
 template <class A, class B, class C>
 ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c) {
@@ -73,6 +74,7 @@ constexpr MatrixBatch<T> head_batch(const View<T, E...>& v, index_t heads) {
   return {v.data(), heads, v.extent(0), width, v.row_stride(), width};
 }
 
+/// The sizes of every product of a batch.
 /// \throws Error when the batches do not fit together
 template <class A, class B, class C>
 ProductShape batch_shape(const MatrixBatch<A>& a, Op op_a, const MatrixBatch<B>& b, Op op_b, const MatrixBatch<C>& c) {

@@ -65,6 +65,7 @@ struct KimiK3DFlash : DFlash<KimiK3> {
   static constexpr index_t block_size = 16;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };
+/// DSpark for Kimi K3 in its published size.
 struct KimiK3DSpark : DSpark<KimiK3> {
   static constexpr index_t num_draft_layers = 3;
   static constexpr std::optional<index_t> mask_token_id = 163824;
@@ -77,6 +78,7 @@ struct KimiK3TinyDFlash : DFlash<KimiK3Tiny> {
   static constexpr bool block_causal = true;
   static constexpr std::optional<index_t> sliding_window = 8;
 };
+/// DSpark for the miniature of Kimi K3.
 struct KimiK3TinyDSpark : DSpark<KimiK3Tiny> {
   static constexpr std::optional<index_t> mask_token_id = 259;
   static constexpr bool block_causal = true;

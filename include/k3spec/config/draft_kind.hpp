@@ -9,6 +9,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The kinds of draft.
 enum class DraftKind { eagle3, dflash, dspark };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<DraftKind>{"eagle3", "dflash", "dspark"};
@@ -20,6 +21,7 @@ inline constexpr std::array<std::string_view, 3> names_of<DraftKind>{"eagle3", "
 template <DraftKind Kind>
 struct DraftForm;
 
+/// EAGLE-3's config.json.
 template <>
 struct DraftForm<DraftKind::eagle3> {
   /// One for each Backbone, and the one that other engines know DeepSeek-V3's by (io/engine_config.hpp).
@@ -49,6 +51,7 @@ struct DraftForm<DraftKind::eagle3> {
   }
 };
 
+/// DFlash's config.json.
 template <>
 struct DraftForm<DraftKind::dflash> {
   static constexpr std::array<std::string_view, 1> architectures{"KimiK3DFlashDraftModel"};
@@ -72,6 +75,7 @@ struct DraftForm<DraftKind::dflash> {
   }
 };
 
+/// DSpark's config.json.
 template <>
 struct DraftForm<DraftKind::dspark> {
   static constexpr std::array<std::string_view, 1> architectures{"KimiK3DSparkModel"};

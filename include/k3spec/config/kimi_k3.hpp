@@ -14,6 +14,9 @@
 
 #include <k3spec/config/conventions.hpp>
 
+/// \namespace k3spec::configs
+/// Model dimensions as types.
+
 namespace K3SPEC_NAMESPACE {
 
 /// The attention block a draft is built from.

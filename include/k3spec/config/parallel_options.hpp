@@ -10,6 +10,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// How a run is to be spread over ranks.
 struct ParallelOptions {
   index_t expert_parallel = 1;  ///< ranks over which the experts of a layer are placed
   bool uneven_experts = false;  ///< they may have different numbers of them

@@ -97,6 +97,7 @@ class BasicArena {
 /// Planned host memory.
 using Arena = BasicArena<Buffer<std::byte>>;
 
+/// An arena, or the plan of one.
 template <class A>
 concept Allocator = requires(A& a) {
   { a.template take<float>(index_t{}) } -> std::same_as<float*>;

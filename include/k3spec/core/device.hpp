@@ -21,6 +21,7 @@ inline constexpr bool is_device = false;
 template <>
 inline constexpr bool is_device<Cpu> = true;
 
+/// The tag of a device.
 template <class D>
 concept Device = is_device<std::remove_cvref_t<D>>;
 

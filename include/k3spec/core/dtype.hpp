@@ -30,6 +30,7 @@ struct bfloat16 {
   }
 };
 
+/// The types that parameters and activations are stored in.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bfloat16>;
 
@@ -52,6 +53,7 @@ using accumulate_t = typename detail::Accumulate<std::remove_cv_t<T>>::type;
 /// Element types as files name them (safetensors spelling).
 enum class DType : std::uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, F8_E4M3, F8_E5M2, BOOL };
 
+/// The name as safetensors spells it.
 constexpr std::string_view name(DType t) {
   constexpr std::string_view names[] = {"F64", "F32", "F16", "BF16", "I64",     "I32",     "I16", "I8",
                                         "U64", "U32", "U16", "U8",   "F8_E4M3", "F8_E5M2", "BOOL"};

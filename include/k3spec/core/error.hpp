@@ -14,6 +14,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The library's exception: what is at fault, what was found there and what was wanted.
 class Error : public std::runtime_error {
  public:
   /// \param subject  the file, tensor or config field at fault, outermost first: "d.safetensors: 'fc.weight': shape"

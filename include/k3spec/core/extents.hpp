@@ -18,6 +18,7 @@ using index_t = std::int64_t;
 /// Marks an extent given at run time.
 inline constexpr index_t dyn = -1;
 
+/// The extents of a tensor, row-major; those that are `dyn` are given at run time.
 template <index_t... E>
 class Extents {
   static_assert(((E >= 0 || E == dyn) && ...), "an extent is either >= 0 or dyn");

@@ -34,6 +34,7 @@ index_t first_not_finite(const T* p, index_t n) {
 /// A number in a message: NaN has no sign there.
 inline std::string number_text(double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); }
 
+/// Refuses tensors with an element that is not finite.
 /// \param weights  of Model; views that refer to nothing are left out
 /// \throws Error naming the tensor, and the element by its place in row-major order
 template <class Model, class Weights>

@@ -13,6 +13,9 @@
 
 #include <k3spec/core/scalar_math.hpp>
 
+/// \namespace k3spec::float_math
+/// Functions of float, of the same bits for one number and for a packet of them.
+
 namespace K3SPEC_NAMESPACE::float_math {
 
 /// x · 2^n, rounded once; n is a whole number from -252 to 254 and |x| in [1/2, 2], or x is NaN.
@@ -76,6 +79,7 @@ K3SPEC_HOST_DEVICE P log(P x) {
   return select(equal(x, x), select(below, P(std::numeric_limits<float>::quiet_NaN()), finite), x);
 }
 
+/// tanh(x)
 template <class P>
 K3SPEC_HOST_DEVICE P tanh(P x) {
   // Below 0.625: x (1 + z q(z)), z = x^2, q through (tanh(x) / x - 1) / z at the Chebyshev nodes of [0, 0.625^2].
@@ -99,9 +103,11 @@ namespace K3SPEC_NAMESPACE {
 template <std::floating_point S> K3SPEC_HOST_DEVICE S exp(S x) {
   if constexpr (std::same_as<S, float>) { return float_math::exp(x); } else { return std::exp(x); }
 }
+/// The natural logarithm of one lane, see exp.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S log(S x) {
   if constexpr (std::same_as<S, float>) { return float_math::log(x); } else { return std::log(x); }
 }
+/// The hyperbolic tangent of one lane, see exp.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S tanh(S x) {
   if constexpr (std::same_as<S, float>) { return float_math::tanh(x); } else { return std::tanh(x); }
 }

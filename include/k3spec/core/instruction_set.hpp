@@ -83,3 +83,6 @@
 #define K3SPEC_NAMESPACE                                                                                   \
   k3spec::inline K3SPEC_ISA_JOIN(K3SPEC_ISA_LEVEL, K3SPEC_ISA_A, K3SPEC_ISA_B, K3SPEC_ISA_F, K3SPEC_ISA_I, \
                                  K3SPEC_ISA_Z, K3SPEC_ISA_H, K3SPEC_ISA_M, K3SPEC_ISA_N)
+
+/// \namespace k3spec
+/// The library. An inline namespace that is named after the instruction set stands in it, which no code names.

@@ -15,6 +15,7 @@ namespace K3SPEC_NAMESPACE {
 template <Device D>
 struct Memory;
 
+/// The host's memory.
 template <>
 struct Memory<Cpu> {
   template <class T>

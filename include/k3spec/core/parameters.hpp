@@ -60,6 +60,7 @@ class Path {
 
 /// The path of a part; valid while `outer` lives, so write it inside the call that uses it.
 constexpr Path operator/(const Path& outer, std::string_view part) { return {outer, part}; }
+/// The path of a numbered part.
 constexpr Path operator/(const Path& outer, index_t number) { return {outer, number}; }
 
 /// What a fresh parameter holds.

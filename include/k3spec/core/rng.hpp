@@ -14,6 +14,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The random numbers of a seed and a stream.
 class Philox {
  public:
   K3SPEC_HOST_DEVICE constexpr explicit Philox(std::uint64_t seed, std::uint64_t stream = 0)

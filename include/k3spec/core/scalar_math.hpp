@@ -11,18 +11,29 @@
 namespace K3SPEC_NAMESPACE {
 
 // clang-format off
+/// The square root.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S sqrt(S x) { return std::sqrt(x); }
+/// Rounded down.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S floor(S x) { return std::floor(x); }
+/// Without the sign.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S abs(S x) { return std::fabs(x); }
+/// a · b + c, rounded once.
 template <std::floating_point S> K3SPEC_HOST_DEVICE S fma(S a, S b, S c) { return std::fma(a, b, c); }
+/// The smaller one.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S min(S a, S b) { return b < a ? b : a; }
+/// The larger one.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S max(S a, S b) { return a < b ? b : a; }
+/// Whether a < b.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool less(S a, S b) { return a < b; }
+/// Whether a > b.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool greater(S a, S b) { return b < a; }
+/// Whether a = b.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr bool equal(S a, S b) { return a == b; }
+/// a where the mask holds, else b.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S select(bool mask, S a, S b) { return mask ? a : b; }
 /// One lane is its own sum and its own maximum.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S sum(S x) { return x; }
+/// One lane is its own maximum.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S maximum(S x) { return x; }
 /// x as the nearest value that T can store, ties to even.
 template <Element T, std::floating_point S>

@@ -13,6 +13,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A tensor's elements in memory that another object owns, with its extents.
 template <class T, index_t... E>
 class View {
  public:
@@ -146,6 +147,7 @@ template <class T, index_t... E>
 inline constexpr bool is_view<View<T, E...>> = true;
 }  // namespace detail
 
+/// A View of any type and shape.
 template <class V>
 concept AnyView = detail::is_view<std::remove_cvref_t<V>>;
 

@@ -35,6 +35,7 @@ class BlockHeads<Draft, T> {
 
   const Matrix<const T>& embedding() const { return embedding_; }
 
+  /// What a block's heads need beside its states: nothing.
   struct Block {
     template <Allocator A>
     static constexpr Block allocate(A&, index_t, index_t) {
@@ -82,6 +83,7 @@ class BlockHeads<Draft, T> {
 
   const Matrix<const T>& embedding() const { return embedding_; }
 
+  /// What a block's heads need beside its states.
   struct Block {
     decltype(saved<Markov, ArenaPlan, has_markov>(std::declval<ArenaPlan&>(), 0)) markov;
     decltype(saved<Confidence, ArenaPlan, has_confidence>(std::declval<ArenaPlan&>(), 0)) confidence;

@@ -24,6 +24,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Texts on their way through a block draft, see DraftSession.
 /// \tparam Draft  DFlashDraft<Config> or DSparkDraft<Config>
 template <class Draft, Element T>
 class BlockSession {
@@ -42,6 +43,7 @@ class BlockSession {
 
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
   static index_t default_chain(const Conventions&) { return Draft::block_size - Heads::first_slot; }
+  /// A trained draft.
   struct Source {
     /// Must outlive the session, which views their vectors and tables.
     typename Draft::template Weights<const T> weights;

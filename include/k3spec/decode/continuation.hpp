@@ -13,6 +13,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A text as it is being generated: its tokens, its bytes, and whether a stop token or string has ended it.
 class Continuation {
  public:
   /// \throws Error on an empty stop string

@@ -24,6 +24,7 @@ enum class FinishReason { length, stop_token, stop_string };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<FinishReason>{"length", "stop_token", "stop_string"};
 
+/// What decoding gave, and what it cost.
 struct DecodeResult {
   /// What was generated, the stop token included.
   std::vector<index_t> tokens;
@@ -47,6 +48,7 @@ struct DecodeResult {
   }
 };
 
+/// How a text is decoded.
 struct DecodeOptions {
   index_t max_new_tokens = 64;
   /// Drafted tokens per verification, at least 1; none: as many as the draft was trained for.

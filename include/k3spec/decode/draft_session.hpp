@@ -83,6 +83,7 @@ void require_append(const Matrix<const T>& states, std::span<const index_t> ids,
   if (rows != n) throw Error("draft cache: counts in all", std::to_string(rows), std::to_string(n));
 }
 
+/// Refuses a draft that cannot be made.
 /// \throws Error when nothing was appended to a sequence that is to draft, or its chain is longer than planned or drawn
 ///         when that was not planned
 inline void require_draft(std::span<const index_t> counts, std::span<const Sampling> samplings,
@@ -103,6 +104,7 @@ inline void require_draft(std::span<const index_t> counts, std::span<const Sampl
   }
 }
 
+/// Refuses the size of a session that the draft cannot have.
 /// \returns size
 /// \throws Error on a chain or a confidence that the draft cannot make
 inline const SessionSize& require_size(const SessionSize& size, index_t max_chain, bool has_confidence) {
@@ -113,6 +115,7 @@ inline const SessionSize& require_size(const SessionSize& size, index_t max_chai
   throw Error("min_confidence", fmt::format("{}", size.min_confidence), "0: this draft has no confidence head");
 }
 
+/// Refuses another number of layers than the draft reads.
 /// \throws Error unless there are as many layers as the draft reads
 inline void require_layers(const char* what, std::span<const index_t> layers, index_t wanted) {
   if (static_cast<index_t>(layers.size()) == wanted) return;

@@ -21,6 +21,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Texts on their way through an EAGLE-3 draft, see DraftSession.
 template <class Draft, Element T>
 class Eagle3Session {
  public:
@@ -35,6 +36,7 @@ class Eagle3Session {
   static index_t default_chain(const Conventions& conventions) {
     return std::min(conventions.ttt_steps.value_or(usual_chain), max_chain);
   }
+  /// A trained draft, with its vocabulary.
   struct Source {
     /// Must outlive the session, which views their vectors and embedding.
     typename Draft::template Weights<const T> weights;

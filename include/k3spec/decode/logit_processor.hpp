@@ -80,6 +80,7 @@ class LogitBias {
   std::vector<std::pair<index_t, double>> biases_;
 };
 
+/// Penalties on the tokens that a text has already.
 struct PenaltyOptions {
   /// Logits of tokens that the text has, the prompt included, are divided by it where positive, else multiplied
   /// (Keskar et al., arXiv 1909.05858). 1: none.

@@ -8,6 +8,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A draft that proposes nothing, see DraftSession.
 /// \tparam TargetConfig  the target's
 template <class TargetConfig, Element T>
 class NoDraft {
@@ -15,6 +16,7 @@ class NoDraft {
   using value_type = T;
   using S = accumulate_t<T>;
   using Conventions = Eagle3Conventions;
+  /// Nothing is needed.
   struct Source {};
   static constexpr index_t states = 0, target_hidden = TargetConfig::hidden_size;
   static constexpr index_t vocabulary = TargetConfig::vocab_size, max_chain = 256;

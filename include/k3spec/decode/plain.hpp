@@ -11,6 +11,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Refuses a prompt for which there is no room.
 /// \throws Error on an empty prompt or too many tokens
 inline void require_prompt(std::span<const index_t> prompt, index_t room, const DecodeOptions& options) {
   if (prompt.empty()) throw Error("prompt", "no token", "at least one");
@@ -35,6 +36,7 @@ void prefill(const Cpu& cpu, Session& session, std::span<const index_t> prompt, 
   }
 }
 
+/// Ends a text that has no next token.
 /// \param position  of the token that was to be chosen, the prompt's first token being 0
 [[noreturn]] inline void throw_no_largest_logit(index_t position) {
   throw Error("target: logits of position " + std::to_string(position), "NaN among them or no finite largest one",
@@ -52,6 +54,7 @@ index_t choose_token(const Cpu& cpu, const DecodeOptions& options, const Samplin
   return *token;
 }
 
+/// Decoding without a draft: a forward of the target for each token.
 template <class Config, Element T>
 class PlainDecoder {
  public:

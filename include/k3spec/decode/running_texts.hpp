@@ -16,6 +16,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A text among those that are decoded together.
 struct RunningText {
   bool is_there = false;
   std::uint64_t arrival = 0;
@@ -47,6 +48,7 @@ struct RunningText {
   }
 };
 
+/// The texts that are decoded together, each at its place.
 class RunningTexts {
  public:
   /// \param places  the most texts at a time

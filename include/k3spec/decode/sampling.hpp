@@ -58,6 +58,7 @@ index_t pick(index_t n, double total, double u, Weight&& weight) {
   return n - 1;
 }
 
+/// A token drawn from p with a uniform u in [0, 1).
 template <class S>
 index_t pick(const Distribution<S>& p, double u) {
   return pick(p.size(), p.total, u, [&](index_t j) { return p[j]; });

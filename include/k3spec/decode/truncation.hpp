@@ -26,6 +26,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Which tokens may be drawn at all.
 struct Truncation {
   index_t top_k = 0;  ///< 0: all
   double top_p = 1;   ///< 1: all

@@ -58,11 +58,13 @@ struct Proposal {
   }
 };
 
+/// What stays of a proposal, and the token behind it.
 struct Verdict {
   index_t accepted;  ///< drafted tokens that stay
   index_t next;      ///< the token after them
 };
 
+/// For the likeliest tokens: those stay that are the target's own.
 /// \param top  the target's likeliest token at each drafted token's place and at the one after the last
 inline Verdict verify_greedy(std::span<const index_t> tokens, std::span<const index_t> top) {
   const auto kept = std::mismatch(tokens.begin(), tokens.end(), top.begin());
@@ -104,6 +106,7 @@ index_t pick_residual(const Distribution<S>& p, const Distribution<S>& q, double
   return pick(p.size(), total, u, [&](index_t j) { return residual(p, q, reach, j); });
 }
 
+/// Token by token, for drawn tokens.
 /// \param target   target(i): the target's distribution at the place of drafted token i, or after the last one when i
 ///                 is their number; called in ascending order, as far as needed
 /// \param uniform  uniform(decision, i) in [0, 1), for drafted token i or the one after the last

@@ -25,6 +25,7 @@ struct BlockBackbone : CheckedDFlash<Config> {
   using Layer = BlockLayer<Config>;
   using Attention = typename Layer::Attention;
 
+  /// The backbone's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Fc::template Weights<T> fc;

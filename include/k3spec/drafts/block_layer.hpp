@@ -27,6 +27,7 @@ struct BlockLayer {
   template <class T>
   using Keys = typename Attention::template Keys<T>;
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Norm::template Weights<T> input_layernorm;

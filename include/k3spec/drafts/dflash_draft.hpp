@@ -9,6 +9,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The DFlash draft: a block backbone that reads the target's embedding and head.
 template <class Config>
 struct DFlashDraft {
   using config = Config;

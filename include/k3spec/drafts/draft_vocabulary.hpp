@@ -17,6 +17,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Which of the target's tokens a draft can say, and their ids in it.
 class DraftVocabulary {
  public:
   /// \param ids  target id of each draft id

@@ -14,6 +14,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The DSpark draft: a block backbone with embedding, head, Markov head and confidence head of its own.
 template <class Config>
 struct DSparkDraft : CheckedDSpark<Config> {
   using config = Config;
@@ -29,6 +30,7 @@ struct DSparkDraft : CheckedDSpark<Config> {
   using Markov = MarkovHead<Config>;
   using Confidence = std::conditional_t<has_confidence, ConfidenceHead<Config>, Absent>;
 
+  /// The draft's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     View<stored_t<T>, vocabulary, hidden> embed_tokens;

@@ -30,6 +30,7 @@ struct Eagle3Draft : CheckedEagle3<Config> {
   /// The longest unroll that activations can be planned for.
   static constexpr index_t max_steps = 16;
 
+  /// The config with attention that reads embedding and state side by side.
   struct AttentionConfig : Config {
     static constexpr index_t attention_input_size = 2 * Config::hidden_size;
   };
@@ -45,6 +46,7 @@ struct Eagle3Draft : CheckedEagle3<Config> {
   using Scale = std::conditional_t<Config::softmax_mscale == SoftmaxMscale::none, SqrtScale, YarnScale<Config>>;
   using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim, Scale>;
 
+  /// The draft's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     View<stored_t<T>, vocabulary, hidden> embed_tokens;

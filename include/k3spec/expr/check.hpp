@@ -13,6 +13,7 @@
 
 namespace K3SPEC_NAMESPACE::expr {
 
+/// Refuses what is r x c where rows x columns are wanted.
 inline void check_shape(std::string_view what, index_t which, index_t r, index_t c, index_t rows, index_t columns) {
   if (r == rows && c == columns) return;
   throw Error("expression: " + std::string(what) + " " + std::to_string(which),
@@ -49,8 +50,10 @@ void check_outputs(const std::tuple<Y...>& y) {
   (std::index_sequence_for<Y...>{});
 }
 
+/// An operand without a gradient needs no destination.
 template <class E, int I>
 void check_gradient(index_t, index_t, const NoGradient&) {}
+/// Gradient I's destination has the shape of its operand.
 template <class E, int I, class G>
 void check_gradient(index_t rows, index_t columns, const G& destination) {
   static_assert(!reads<I, Reads::row, E>, "a row<I> operand has no gradient yet: its destination must be no_gradient");
@@ -59,6 +62,7 @@ void check_gradient(index_t rows, index_t columns, const G& destination) {
   check_operand<I, E>("gradient", rows, columns, destination.to);
 }
 
+/// Every gradient's destination has the shape of its operand.
 template <class E, class... G>
 void check_gradients(index_t rows, index_t columns, const std::tuple<G...>& grads) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -11,24 +11,31 @@
 #include <k3spec/core/float_math.hpp>
 #include <k3spec/core/host_device.hpp>
 
+/// \namespace k3spec::functor
+/// The functions that formulas are made of, each with its derivative.
+
 namespace K3SPEC_NAMESPACE::functor {
 
 // clang-format off
+/// The negative of x.
 struct Negate {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return -x; }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P) { return P(-1); }
 };
 
+/// The exponential function.
 struct Exp {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return exp(x); }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return y; }
 };
 
+/// The natural logarithm of x.
 struct Log {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return log(x); }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return P(1) / x; }
 };
 
+/// The hyperbolic tangent of x.
 struct Tanh {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return tanh(x); }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(1) - y * y; }
@@ -50,6 +57,7 @@ struct Softplus {
   template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return Sigmoid::value(x); }
 };
 
+/// The square root of x.
 struct Sqrt {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return sqrt(x); }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(0.5) / y; }
@@ -61,6 +69,7 @@ struct Rsqrt {
   template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(-0.5) * y * y * y; }
 };
 
+/// The square.
 struct Square {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return x * x; }
   template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return x + x; }
@@ -74,24 +83,28 @@ struct Abs {
   }
 };
 
+/// The sum of a and b.
 struct Add {
   template <class P> K3SPEC_HOST_DEVICE static P value(P a, P b) { return a + b; }
   template <class P> K3SPEC_HOST_DEVICE static P left(P, P, P, P d) { return d; }
   template <class P> K3SPEC_HOST_DEVICE static P right(P, P, P, P d) { return d; }
 };
 
+/// The difference a minus b.
 struct Subtract {
   template <class P> K3SPEC_HOST_DEVICE static P value(P a, P b) { return a - b; }
   template <class P> K3SPEC_HOST_DEVICE static P left(P, P, P, P d) { return d; }
   template <class P> K3SPEC_HOST_DEVICE static P right(P, P, P, P d) { return -d; }
 };
 
+/// The product of a and b.
 struct Multiply {
   template <class P> K3SPEC_HOST_DEVICE static P value(P a, P b) { return a * b; }
   template <class P> K3SPEC_HOST_DEVICE static P left(P, P b, P, P d) { return d * b; }
   template <class P> K3SPEC_HOST_DEVICE static P right(P a, P, P, P d) { return d * a; }
 };
 
+/// The quotient a / b.
 struct Divide {
   template <class P> K3SPEC_HOST_DEVICE static P value(P a, P b) { return a / b; }
   template <class P> K3SPEC_HOST_DEVICE static P left(P, P b, P, P d) { return d / b; }

@@ -20,8 +20,12 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/expr/functors.hpp>
 
+/// \namespace k3spec::expr
+/// Formulas as values: their trees, reductions and checks.
+
 namespace K3SPEC_NAMESPACE::expr {
 
+/// An expression tree.
 template <class E>
 concept Expression = requires {
   typename std::remove_cvref_t<E>::expression_tag;
@@ -30,6 +34,7 @@ concept Expression = requires {
 /// What a placeholder's value depends on.
 enum class Reads { element, column, row };
 
+/// An element of operand I.
 template <int I, Reads What>
 struct Placeholder {
   using expression_tag = void;
@@ -38,6 +43,7 @@ struct Placeholder {
   /// True if the value is the same in all columns of a row.
   static constexpr bool row_constant = What == Reads::row;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     P value;
@@ -59,6 +65,7 @@ struct Constant {
   static constexpr bool row_constant = true;
   double number;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     P value;
@@ -71,6 +78,7 @@ struct Constant {
   K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P, Sink&) const {}
 };
 
+/// F of an expression.
 template <class F, Expression E>
 struct Unary {
   using expression_tag = void;
@@ -78,6 +86,7 @@ struct Unary {
   static constexpr bool row_constant = E::row_constant;
   E in;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     typename E::template Tape<P> in;
@@ -98,6 +107,7 @@ struct Unary {
   }
 };
 
+/// F of two expressions.
 template <class F, Expression L, Expression R>
 struct Binary {
   using expression_tag = void;
@@ -106,6 +116,7 @@ struct Binary {
   L left;
   R right;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     typename L::template Tape<P> left;
@@ -143,6 +154,7 @@ struct Through {
   static constexpr bool row_constant = E::row_constant;
   E in;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     typename E::template Tape<P> in;
@@ -174,12 +186,15 @@ inline constexpr Placeholder<I, Reads::column> column{};
 template <int I>
 inline constexpr Placeholder<I, Reads::row> row{};
 
+/// A number as an expression.
 constexpr Constant as_expression(double value) { return {value}; }
+/// An expression is one already.
 template <Expression E>
 constexpr E as_expression(E e) {
   return e;
 }
 
+/// Two expressions, or one and a number.
 template <class A, class B>
 concept Operands = (Expression<A> && (Expression<B> || std::is_arithmetic_v<B>)) ||
                    (std::is_arithmetic_v<A> && Expression<B>);
@@ -196,28 +211,44 @@ constexpr Binary<F, L, R> binary(L l, R r) {
 }  // namespace detail
 
 // clang-format off
+/// The sum of a and b.
 template <class A, class B> requires Operands<A, B>
 constexpr auto operator+(A a, B b) { return detail::binary<functor::Add>(as_expression(a), as_expression(b)); }
+/// The difference a minus b.
 template <class A, class B> requires Operands<A, B>
 constexpr auto operator-(A a, B b) { return detail::binary<functor::Subtract>(as_expression(a), as_expression(b)); }
+/// The product of a and b.
 template <class A, class B> requires Operands<A, B>
 constexpr auto operator*(A a, B b) { return detail::binary<functor::Multiply>(as_expression(a), as_expression(b)); }
+/// The quotient a / b.
 template <class A, class B> requires Operands<A, B>
 constexpr auto operator/(A a, B b) { return detail::binary<functor::Divide>(as_expression(a), as_expression(b)); }
+/// The smaller one.
 template <class A, class B> requires Operands<A, B>
 constexpr auto min(A a, B b) { return detail::binary<functor::Min>(as_expression(a), as_expression(b)); }
+/// The larger one.
 template <class A, class B> requires Operands<A, B>
 constexpr auto max(A a, B b) { return detail::binary<functor::Max>(as_expression(a), as_expression(b)); }
 
+/// The negative of e.
 template <Expression E> constexpr auto operator-(E e) { return detail::unary<functor::Negate>(e); }
+/// The exponential function.
 template <Expression E> constexpr auto exp(E e) { return detail::unary<functor::Exp>(e); }
+/// The natural logarithm.
 template <Expression E> constexpr auto log(E e) { return detail::unary<functor::Log>(e); }
+/// The hyperbolic tangent.
 template <Expression E> constexpr auto tanh(E e) { return detail::unary<functor::Tanh>(e); }
+/// 1 / (1 + e^-x)
 template <Expression E> constexpr auto sigmoid(E e) { return detail::unary<functor::Sigmoid>(e); }
+/// log(1 + e^x)
 template <Expression E> constexpr auto softplus(E e) { return detail::unary<functor::Softplus>(e); }
+/// The square root.
 template <Expression E> constexpr auto sqrt(E e) { return detail::unary<functor::Sqrt>(e); }
+/// 1 / √x
 template <Expression E> constexpr auto rsqrt(E e) { return detail::unary<functor::Rsqrt>(e); }
+/// The square.
 template <Expression E> constexpr auto square(E e) { return detail::unary<functor::Square>(e); }
+/// Without the sign.
 template <Expression E> constexpr auto abs(E e) { return detail::unary<functor::Abs>(e); }
 /// e rounded to storage type T; the derivative ignores the rounding.
 template <class T, Expression E> constexpr Through<T, true, E> rounded_to(E e) { return {e}; }

@@ -12,6 +12,7 @@
 namespace K3SPEC_NAMESPACE::expr {
 
 // clang-format off
+/// The sum of a row.
 struct Sum {
   template <class S> K3SPEC_HOST_DEVICE static constexpr S neutral() { return S(0); }
   template <class P> K3SPEC_HOST_DEVICE static P combine(P a, P b) { return a + b; }
@@ -20,11 +21,13 @@ struct Sum {
   template <class S> K3SPEC_HOST_DEVICE static S share(S adjoint, index_t) { return adjoint; }
 };
 
+/// The mean of a row.
 struct Mean : Sum {
   template <class S> K3SPEC_HOST_DEVICE static S finish(S total, index_t n) { return total / static_cast<S>(n); }
   template <class S> K3SPEC_HOST_DEVICE static S share(S adjoint, index_t n) { return adjoint / static_cast<S>(n); }
 };
 
+/// The largest of a row.
 struct Maximum {
   template <class S> K3SPEC_HOST_DEVICE static constexpr S neutral() { return -std::numeric_limits<S>::infinity(); }
   template <class P> K3SPEC_HOST_DEVICE static P combine(P a, P b) { return functor::Max::value(a, b); }
@@ -40,6 +43,7 @@ struct FoundReduction {
   Node node;
 };
 
+/// O of an expression's values in a row: one value per row.
 template <class O, Expression E>
 struct Reduce {
   using expression_tag = void;
@@ -48,6 +52,7 @@ struct Reduce {
   static constexpr bool row_constant = true;
   E in;
 
+  /// What backward needs of forward.
   template <class P>
   struct Tape {
     P value;
@@ -74,8 +79,11 @@ struct Reduce {
 };
 
 // clang-format off
+/// The sum of a row.
 template <Expression E> constexpr Reduce<Sum, E> row_sum(E e) { return {e}; }
+/// The mean of a row.
 template <Expression E> constexpr Reduce<Mean, E> row_mean(E e) { return {e}; }
+/// The largest of a row.
 template <Expression E> constexpr Reduce<Maximum, E> row_max(E e) { return {e}; }
 // clang-format on
 

@@ -16,6 +16,7 @@ template <class... Y>
 constexpr auto outputs(const Y&... y) {
   return std::tuple(as_matrix(y)...);
 }
+/// The formulas of one pass, see outputs.
 template <expr::Expression... E>
 constexpr std::tuple<E...> formulas(const E&... e) {
   return {e...};
@@ -36,10 +37,12 @@ struct Accumulate {
   Matrix<T> to;
 };
 
+/// A destination whose content the gradient replaces.
 template <class T, index_t... E>
 constexpr Overwrite<T> overwrite(const View<T, E...>& v) {
   return {as_matrix(v)};
 }
+/// A destination that the gradient is added to.
 template <class T, index_t... E>
 constexpr Accumulate<T> accumulate(const View<T, E...>& v) {
   return {as_matrix(v)};

@@ -178,6 +178,7 @@ void write_atomically(const std::filesystem::path& path, Fill&& fill) {
   }
 }
 
+/// Writes a text as a file, all of it or nothing.
 /// \throws Error as write_atomically
 inline void write_text(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, [&](FileSink& sink) { sink.write(text.data(), text.size()); });

@@ -14,8 +14,12 @@
 
 #include <k3spec/io/safetensors_reader.hpp>
 
+/// \namespace k3spec::io
+/// Files of models: safetensors and config.json.
+
 namespace K3SPEC_NAMESPACE::io {
 
+/// The tensors of a directory or file of safetensors, sharded or not.
 class Checkpoint {
  public:
   static constexpr const char* single_name = "model.safetensors";

@@ -18,6 +18,7 @@
 
 namespace K3SPEC_NAMESPACE::io {
 
+/// Where the bytes that are written under a name go.
 struct Destination {
   std::filesystem::path path;  ///< with links followed
   /// A device, a FIFO or what the process has open already: written to as it stands, never replaced.

@@ -127,6 +127,7 @@ class JsonBuilder : public JsonEvents<JsonBuilder> {
 
 }  // namespace detail
 
+/// Reads JSON.
 /// \param subject  what the text is, for messages
 /// \throws Error on text that is not JSON, and on a key that one object has twice
 inline json parse_json(std::string_view text, std::string_view subject) {

@@ -55,6 +55,7 @@ inline NamePredicate named(std::initializer_list<std::string_view> names) {
   return [known = std::move(known)](std::string_view name) { return known.find(name) != known.end(); };
 }
 
+/// What a checkpoint may have that the slots do not ask for.
 struct LoadOptions {
   /// Tensors the file may have though no slot wants them.
   NamePredicate known = named({});

@@ -56,6 +56,7 @@ inline void check_mxfp4_extent(const char* what, index_t found, index_t wanted) 
 
 }  // namespace detail
 
+/// An MXFP4 weight as numbers.
 /// \param packed  [out, in/2], the low four bits of a byte being the even element
 /// \param scale   [out, in/32]
 /// \param weight  [out, in]

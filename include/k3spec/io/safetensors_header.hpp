@@ -31,6 +31,7 @@ inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 /// More extents than any framework's tensors have.
 inline constexpr std::size_t max_extents = 64;
 
+/// A tensor as the header describes it.
 struct TensorInfo {
   DType dtype = DType::F32;
   std::vector<index_t> shape;
@@ -38,6 +39,7 @@ struct TensorInfo {
   std::uint64_t begin = 0, end = 0;
 };
 
+/// The header of a safetensors file.
 struct SafetensorsHeader {
   std::map<std::string, TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
@@ -52,6 +54,7 @@ inline std::string shape_string(std::span<const index_t> shape) {
   return text + "]";
 }
 
+/// The element type of a name as safetensors spells it; nothing: there is no such type.
 inline std::optional<DType> parse_dtype(std::string_view text) {
   for (auto i = 0U; i <= static_cast<unsigned>(DType::BOOL); ++i) {
     if (name(static_cast<DType>(i)) == text) return static_cast<DType>(i);
@@ -253,6 +256,7 @@ inline SafetensorsHeader parse_header_text(std::string_view file, std::string_vi
 
 }  // namespace detail
 
+/// Reads the header of a safetensors file that lies in memory.
 /// \param file   the name for messages
 /// \param bytes  the whole file
 /// \throws Error for every way a file can be malformed (SPEC section 7)

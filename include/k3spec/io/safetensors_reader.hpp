@@ -19,6 +19,7 @@
 
 namespace K3SPEC_NAMESPACE::io {
 
+/// A view's extents as a header lists them.
 template <class T, index_t... E>
 std::vector<index_t> shape_of(const View<T, E...>& view) {
   std::vector<index_t> shape;
@@ -26,6 +27,7 @@ std::vector<index_t> shape_of(const View<T, E...>& view) {
   return shape;
 }
 
+/// A safetensors file to read from.
 class SafetensorsFile {
  public:
   /// Opens the file and checks its whole header; no tensor is read. The file stays open as long as this object lives.

@@ -26,6 +26,7 @@ struct TensorSource {
 
 using Metadata = std::map<std::string, std::string>;
 
+/// A view as a tensor to write.
 /// \throws Error when the view has gaps between its rows
 template <class T, index_t... E>
 TensorSource source(std::string name, const View<T, E...>& view) {

@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// A linear layer with a bias.
 /// defines: BiasedLinear
 
 #include <k3spec/backend/cpu/differentiate.hpp>
@@ -13,6 +14,7 @@ struct BiasedLinear {
   using Product = Linear<In, Out>;
   static constexpr index_t in_features = In, out_features = Out;
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights : Product::template Weights<T> {
     View<stored_t<T>, Out> bias;

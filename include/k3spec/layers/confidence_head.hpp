@@ -18,6 +18,7 @@ struct ConfidenceHead {
   static constexpr index_t features = hidden + rank;
   using Projection = BiasedLinear<features, 1>;
 
+  /// The head's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Projection::template Weights<T> proj;

@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// The gated MLPs of Kimi K3 and DeepSeek-V3, and their activations.
 /// defines: SiTU, SwiGLU, GatedMLP, SiTUMLP, SwiGLUMLP
 
 #include <k3spec/backend/cpu/differentiate.hpp>
@@ -31,6 +32,7 @@ struct GatedMLP {
   using Up = Linear<Hidden, Inner>;
   using Down = Linear<Inner, Hidden>;
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Up::template Weights<T> gate_proj, up_proj;

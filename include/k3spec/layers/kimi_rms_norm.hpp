@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// Root-mean-square norm as a layer.
 /// defines: KimiRMSNorm
 
 #include <k3spec/core/parameters.hpp>
@@ -12,6 +13,7 @@ template <index_t N>
 struct KimiRMSNorm {
   static_assert(N > 0, "KimiRMSNorm: the width must be positive");
 
+  /// The layer's tensor, named as in a checkpoint.
   template <class T>
   struct Weights {
     View<stored_t<T>, N> weight;

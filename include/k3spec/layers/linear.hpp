@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// A linear layer without a bias, and what stands where there is no layer.
 /// defines: Linear
 
 #include <k3spec/backend/cpu/gemm_packed.hpp>
@@ -13,11 +14,13 @@ struct Linear {
   static_assert(In > 0 && Out > 0, "Linear: both widths must be positive");
   static constexpr index_t in_features = In, out_features = Out;
 
+  /// The layer's tensor, named as in a checkpoint.
   template <class T>
   struct Weights {
     View<T, Out, In> weight;
   };
 
+  /// The same, packed for the products that read it.
   template <class T>
   struct Weights<Packed<T>> {
     PackedWeights<T> weight;
@@ -65,6 +68,7 @@ struct Linear {
 
 /// Stands where a config leaves a layer out.
 struct Absent {
+  /// No tensors.
   template <class T>
   struct Weights {};
   template <class W, class V>

@@ -38,6 +38,7 @@ struct MarkovHead {
   using Joint = std::conditional_t<recurrent, Projection, Absent>;
   using Output = Linear<rank, vocabulary>;
 
+  /// The head's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     View<stored_t<T>, vocabulary, rank> markov_w1;
@@ -126,6 +127,7 @@ struct MarkovHead {
     Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent);
   }
 
+  /// Working memory of backward.
   template <class T>
   struct Scratch {
     using S = accumulate_t<T>;

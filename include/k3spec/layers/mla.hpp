@@ -56,6 +56,7 @@ struct MLA : detail::CheckedAttention<Config> {
   using O = Linear<heads * v_dim, hidden>;
   using Rotary = RotaryEmbedding<heads, nope, has_rope ? rope : 2>;
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename QA::template Weights<T> q_a_proj;

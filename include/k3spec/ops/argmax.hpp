@@ -8,6 +8,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The index of the largest of n numbers, the first of several; see above for NaN.
 template <class T>
 index_t argmax_row(const T* x, index_t n) {
   index_t best = 0;
@@ -19,6 +20,7 @@ index_t argmax_row(const T* x, index_t n) {
   return best;
 }
 
+/// x [rows, n] -> y [rows], each the index of its row's largest number, see argmax_row.
 template <AnyView X>
 void argmax(const Cpu& cpu, const X& x, Vector<index_t> y) {
   cpu::for_pieces(cpu, x.extent(0), x.row_size(), false, [&](index_t begin, index_t end, index_t, index_t) {

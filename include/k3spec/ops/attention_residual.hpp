@@ -59,6 +59,7 @@ void weighted_sum(std::span<const T* const> x, const S* s, index_t n, Y* y) {
 
 }  // namespace detail
 
+/// Values x_j, each [rows, H] -> y [rows, H], see above.
 template <class T, class S>
 void attention_residual(const Cpu& cpu, std::span<const Matrix<T>> values, const Vector<S>& w, double eps,
                         const Matrix<std::remove_const_t<T>>& y) {

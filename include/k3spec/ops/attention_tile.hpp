@@ -49,6 +49,7 @@ struct SqrtScale {
   }
 };
 
+/// Softmax attention of a tile of queries over tiles of keys, for one head.
 template <index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
 struct AttentionTile {
   static constexpr index_t qk = Nope + Rope, kv = Nope + V;

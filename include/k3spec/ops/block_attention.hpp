@@ -23,6 +23,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Attention of the blocks of a draft, forward and backward.
 template <index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct BlockAttention {
   using Tile = AttentionTile<Heads, Nope, Rope, V>;

@@ -23,6 +23,7 @@ inline void require_token_ids(Vector<const index_t> ids, index_t vocabulary) {
 }
 }  // namespace detail
 
+/// ids [rows], table [vocabulary, n] -> y [rows, n].
 /// \throws Error for an id outside the table, or a y of another shape
 template <class T, AnyView Y>
 void embedding_forward(const Cpu& cpu, Vector<const index_t> ids, Matrix<const T> table, const Y& y) {
@@ -34,6 +35,7 @@ void embedding_forward(const Cpu& cpu, Vector<const index_t> ids, Matrix<const T
   });
 }
 
+/// ids [rows], d_y [rows, n] -> added to d_table [vocabulary, n].
 /// \throws Error for an id outside the table, or a d_y of another shape
 template <class S, AnyView DY>
 void embedding_backward(const Cpu& cpu, Vector<const index_t> ids, std::optional<index_t> pad_token_id, const DY& d_y,

@@ -42,6 +42,7 @@ struct KdaTokens {
   index_t count;
 };
 
+/// The recurrence of one head.
 template <class S, index_t D>
 struct KdaHead {
   static_assert(D > 0, "KDA: the head dimension must be positive");

@@ -18,6 +18,7 @@ constexpr auto rms_norm_formula(double eps) {
   return w * expr::rounded_to<std::remove_cv_t<T>>(x * rsqrt(row_mean(x * x) + eps));
 }
 
+/// x [rows, N] -> y [rows, N], with the scale w [N].
 template <class T, Device D, AnyView X, AnyView Y>
 void rms_norm_forward(const D& device, Vector<const T> w, double eps, const X& x, const Y& y) {
   evaluate(device, rms_norm_formula<T>(eps), y, x, w);

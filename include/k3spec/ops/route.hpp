@@ -88,6 +88,7 @@ void route_row(const S* scores, const S* correction, index_t* ids, S* weights) {
 
 }  // namespace detail
 
+/// scores [rows, experts] -> ids and weights [rows, top k], see above.
 template <class Config, class S>
 void route(const Cpu& cpu, const Matrix<S>& scores, const Vector<const S>& correction, const Matrix<index_t>& ids,
            const Matrix<S>& weights) {

@@ -16,6 +16,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// window [kernel - 1 + n, channels] -> y [n, channels], see above.
 template <class T, class W, class S>
 void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<const W>& w, const Matrix<S>& y) {
   using P = Packet<S>;

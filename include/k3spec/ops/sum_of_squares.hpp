@@ -16,6 +16,7 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cpu {
 
+/// Of n numbers, in double precision and a fixed order.
 template <class S>
 double sum_of_squares(const S* p, index_t n) {
   constexpr index_t width = expr::square_chains;
@@ -35,6 +36,7 @@ double sum_of_squares(const S* p, index_t n) {
 
 }  // namespace cpu
 
+/// The sums of squares of the blocks of x, see expr::square_blocks.
 /// \throws Error when `sums` has not one element for each block
 template <class S>
 void sums_of_squares(const Cpu& cpu, Vector<const S> x, Vector<double> sums) {

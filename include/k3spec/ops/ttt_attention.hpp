@@ -36,6 +36,7 @@ struct AttentionSpan {
 template <class T>
 using TttKeys = AttentionKeys<T>;
 
+/// Attention of EAGLE-3's training steps, forward and backward.
 template <index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
 struct TttAttention {
   using Tile = AttentionTile<Heads, Nope, Rope, V, Scale>;

@@ -15,6 +15,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Attention of the new tokens of several texts over the latents that each text remembers.
 /// \tparam Config  that of the MLA layer
 template <class Config, Element T>
 class AbsorbedAttention {
@@ -35,6 +36,7 @@ class AbsorbedAttention {
     }
   }
 
+  /// Working memory of a forward.
   struct Scratch {
     Matrix<S> q;           ///< [rows · heads, L + rope], q_nope W_kb before q_rope
     Matrix<S> o;           ///< [rows · heads, L], Σ p c

@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// Working memory of one thread, cut out of an Arena before threads run.
 /// defines: ArenaSlice
 
 #include <cstddef>

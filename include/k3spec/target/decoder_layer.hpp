@@ -16,6 +16,7 @@ namespace K3SPEC_NAMESPACE {
 /// Norm and scoring vector of one attention residual.
 template <index_t Hidden>
 struct ResidualMix {
+  /// The mixture's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename KimiRMSNorm<Hidden>::template Weights<T> norm;
@@ -40,6 +41,7 @@ struct ResidualMix {
   }
 };
 
+/// A layer of the target: attention and MLP, each of one of two kinds.
 template <class Config, LayerKind Kind>
 struct DecoderLayer {
   static constexpr index_t hidden = Config::hidden_size;
@@ -52,13 +54,16 @@ struct DecoderLayer {
   using Norm = KimiRMSNorm<hidden>;
   using Mix = ResidualMix<hidden>;
 
+  /// The tensors of both attention residuals.
   template <class T>
   struct Residuals {
     typename Mix::template Weights<T> self_attention_res, mlp_res;
   };
+  /// Stands where a config has no attention residuals.
   template <class T>
   struct NoResiduals {};
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     std::conditional_t<has_residuals, Residuals<T>, NoResiduals<T>> mix;

@@ -9,6 +9,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The MLP of layers without experts, forward only.
 template <class Config, index_t Inner>
 struct DenseMlp {
   static constexpr index_t hidden = Config::hidden_size, inner = Inner;
@@ -22,6 +23,7 @@ struct DenseMlp {
     Layer::visit(w, at, v);
   }
 
+  /// The weights as decoding reads them.
   template <class T>
   struct Frozen {
     FrozenLinear<T> in, out;
@@ -30,6 +32,7 @@ struct DenseMlp {
         : in{w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}, out{w.down_proj.weight.matrix()} {}
   };
 
+  /// Working memory of a forward.
   template <class T>
   struct Scratch {
     using S = accumulate_t<T>;

@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// Linear layers of the frozen target, laid out once for decoding.
 /// defines: FrozenLinear, detail::take_matrix
 
 #include <algorithm>

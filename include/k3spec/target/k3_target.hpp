@@ -24,6 +24,7 @@ struct K3Target {
   template <class T, LayerKind Kind>
   using LayersOf = std::array<typename Layer<Kind>::template Weights<T>, static_cast<std::size_t>(Layout::count(Kind))>;
 
+  /// Stands where a config has no attention residuals.
   template <class T>
   struct NoResiduals {};
 

@@ -23,6 +23,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Kimi delta attention as a layer of the target, forward only.
 template <class Config>
 struct KdaAttention {
   static constexpr index_t hidden = Config::hidden_size, heads = Config::kda_num_heads, dim = Config::kda_head_dim;
@@ -44,6 +45,7 @@ struct KdaAttention {
     View<full_precision_t<T>, width, 1, taps> weight;
   };
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Project::template Weights<T> q_proj, k_proj, v_proj;
@@ -127,6 +129,7 @@ struct KdaAttention {
     }
   };
 
+  /// Working memory of a forward.
   template <class T>
   struct Scratch {
     using S = accumulate_t<T>;

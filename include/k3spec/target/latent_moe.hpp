@@ -19,6 +19,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The mixture of experts of a layer of the target, forward only.
 template <class Config>
 struct LatentMoe {
   static constexpr index_t hidden = Config::hidden_size, latent = Config::routed_expert_hidden_size;
@@ -41,6 +42,7 @@ struct LatentMoe {
     typename Down::template Weights<T> w2;
   };
 
+  /// The layer's tensors, named as in a checkpoint.
   template <class T>
   struct Weights {
     typename Router::template Weights<T> gate;
@@ -68,10 +70,12 @@ struct LatentMoe {
     Shared::visit(w.shared_experts, at / "shared_experts", v);
   }
 
+  /// An expert's weights as decoding reads them.
   template <class T>
   struct FrozenExpert {
     FrozenLinear<T> in, out;
   };
+  /// Stands for shared experts that a config does not have.
   template <class T>
   struct NothingFrozen {
     explicit NothingFrozen(const typename Absent::template Weights<const T>&) {}
@@ -100,6 +104,7 @@ struct LatentMoe {
     }
   };
 
+  /// Working memory of a forward.
   template <class T>
   struct Scratch {
     using S = accumulate_t<T>;

@@ -61,7 +61,7 @@ void fill_mxfp4(const io::Checkpoint& checkpoint, const io::TensorSlot& slot) {
 
 }  // namespace detail
 
-/// Fills `parameters` from a checkpoint: a `language_model.` prefix is taken off, MXFP4 experts are dequantized, of an
+/// Fills `parameters` from a checkpoint. A prefix "language_model." is taken off, MXFP4 experts are dequantized, of an
 /// A_log longer than the heads the first entries count.
 /// \param ignored  names (without the prefix) that the checkpoint may have and the target has no place for, such as
 ///                 those of a vision tower

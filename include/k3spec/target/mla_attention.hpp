@@ -13,6 +13,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Multi-head latent attention as a layer of the target, forward only.
 template <class Config>
 struct MlaAttention {
   using Layer = MLA<Config>;
@@ -60,6 +61,7 @@ struct MlaAttention {
     }
   };
 
+  /// Working memory of a forward.
   template <class T>
   struct Scratch {
     using S = accumulate_t<T>;

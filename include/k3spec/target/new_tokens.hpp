@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// How many new tokens of each sequence a forward of the target runs.
 /// defines: NewTokens
 
 #include <span>

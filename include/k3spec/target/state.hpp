@@ -20,6 +20,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// How much a state holds.
 struct StateSize {
   index_t sequences;  ///< rows of a batch
   index_t capacity;   ///< positions of each
@@ -63,6 +64,7 @@ struct KdaMemory {
 template <class Config, class T>
 using MlaMemory = Rows<T, Config::kv_lora_rank + Config::qk_rope_head_dim>;
 
+/// What the target remembers of the texts of a batch.
 template <class Config, Element T>
 class TargetState {
   using S = accumulate_t<T>;

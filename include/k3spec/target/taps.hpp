@@ -13,6 +13,7 @@ namespace K3SPEC_NAMESPACE {
 
 /// One hidden state of the target, hidden_size wide.
 struct Tap {
+  /// Where in a layer it is taken.
   enum class What {
     embedding,
     running_sum,       ///< the output of `layer`: the sum after its MLP

@@ -23,6 +23,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// AdamW's numbers, see adamw_formulas.
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.0;
@@ -60,6 +61,7 @@ inline auto adamw_formulas(const AdamWOptions& o, double lr, double clip, std::i
   return formulas(new_m, new_v, new_w);
 }
 
+/// The optimizer of a model's trained parameters.
 template <class Model, Element T, Device D = Cpu>
 class AdamW {
  public:
@@ -69,6 +71,7 @@ class AdamW {
   template <class U>
   using Weights = typename Model::template Weights<U>;
 
+  /// What a step did.
   struct Report {
     double grad_norm;  ///< before clipping
     bool skipped;      ///< the gradient was not finite: nothing changed

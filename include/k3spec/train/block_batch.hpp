@@ -37,6 +37,7 @@ struct BlockBatch {
   Vector<const index_t> prefix_lengths = {};  // [sequences · A], anchor_plus_k only; empty: 1
 };
 
+/// Refuses a batch that does not fit its span.
 /// \throws Error naming what does not have the span's size, or the token that is not below `vocabulary`
 template <class Batch>
 void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& batch) {

@@ -136,6 +136,7 @@ class BlockBatches {
 
 }  // namespace detail
 
+/// How a DFlash draft is trained, see Trainer.
 template <class TargetConfig, class Config, Element T>
 class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T> {
   using Base = detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T>;
@@ -189,6 +190,7 @@ class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Confi
   Objective objective_;
 };
 
+/// How a DSpark draft is trained, see Trainer.
 template <class TargetConfig, class Config, Element T>
 class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T> {
   using Base = detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T>;

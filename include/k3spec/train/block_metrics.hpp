@@ -17,8 +17,10 @@ namespace K3SPEC_NAMESPACE {
 
 /// Σ weight · loss / (Σ weight + 1e-6): 0 where nothing is supervised.
 inline double block_loss_mean(double sum, double weight) { return sum / (weight + 1e-6); }
+/// The same of sums that belong together.
 inline double block_loss_mean(const Ratio& r) { return block_loss_mean(r.numerator, r.denominator); }
 
+/// What a batch of DFlash's objective gives, as sums.
 struct DFlashSums {
   Ratio loss;                          ///< weight · cross-entropy over weight
   std::int64_t supervised = 0;         ///< slots
@@ -46,6 +48,7 @@ struct DSparkSlot {
   std::optional<double> predicted;
 };
 
+/// What a batch of DSpark's objective gives, as sums.
 template <index_t BlockSize>
 struct DSparkSums {
   Ratio loss, cross_entropy, distance, confidence;  ///< weight · loss (three terms together, each alone) over weight

@@ -31,6 +31,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The folder of a training run: its checkpoints and the link `latest`.
 class CheckpointDirectory {
  public:
   using Path = std::filesystem::path;

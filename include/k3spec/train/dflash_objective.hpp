@@ -26,6 +26,7 @@ struct DFlashTarget {
   Matrix<const T> embed_tokens, lm_head;
 };
 
+/// The loss of a DFlash draft on a batch of blocks, and its gradient.
 /// \tparam ChunkRows  rows of logits that exist at a time; no bit depends on it
 template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::vocabulary)>
 class DFlashObjective {

@@ -28,6 +28,7 @@ struct Documents {
   bool packed() const { return remaining.extent(0) > 0; }
 };
 
+/// Refuses documents that do not fill their rows.
 /// \param seq_lens  [sequences, documents], tokens of each; 0: none
 /// \throws Error unless each row's documents fill `length` positions
 inline void check_documents(const Matrix<const index_t>& seq_lens, index_t length) {

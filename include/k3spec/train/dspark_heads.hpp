@@ -10,6 +10,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The heads of a DSpark draft in training.
 template <class Draft, Element T>
 struct DSparkHeads {
   using S = accumulate_t<T>;
@@ -19,10 +20,12 @@ struct DSparkHeads {
   using GradientWeights = typename Draft::template Weights<S>;
   static constexpr index_t rank = Markov::rank;
 
+  /// What a head keeps for backward.
   template <class Head>
   struct SavedOf {
     using type = typename Head::template Saved<T>;
   };
+  /// Stands where there is no such head.
   struct Nothing {};
   template <bool There, class Head>
   using Saved = typename std::conditional_t<There, SavedOf<Head>, std::type_identity<Nothing>>::type;

@@ -29,17 +29,19 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// What DSpark's objective reads.
 template <class T, index_t TargetWidth, index_t Hidden>
 struct DSparkBatch : BlockBatch<T, TargetWidth> {
   Rows<const T, Hidden> target_last_hidden;  // [R] after the target's final norm
 };
 
-/// By the names that TrainSettings has them under.
+/// What DSpark's objective weighs, by the names that TrainSettings has it under.
 struct DSparkOptions {
   double gamma = 4.0;  ///< see BlockRule
   double ce_alpha = 0.1, l1_alpha = 0.9, confidence_alpha = 1.0;
 };
 
+/// The loss of a DSpark draft on a batch of blocks, and its gradient.
 /// \tparam ChunkRows  rows of logits that exist at a time; no bit depends on it
 template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::vocabulary)>
 class DSparkObjective {

@@ -17,6 +17,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// How an EAGLE-3 draft is trained, see Trainer.
 template <class TargetConfig, class Config, Element T>
 class Eagle3Method {
   using Features = TargetFeatures<TargetConfig, Config, T>;
@@ -28,6 +29,7 @@ class Eagle3Method {
   using Metrics = TttMetrics;
   using Totals = TttTotals;
   using Conventions = Eagle3Conventions;
+  /// What is chosen before training.
   struct Setup {
     DraftVocabulary vocabulary;
     std::vector<index_t> layer_ids;  ///< the target layers the draft reads, as the conventions count them

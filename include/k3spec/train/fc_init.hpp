@@ -16,6 +16,7 @@ enum class FcInit { normal, last_identity };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<FcInit>{"normal", "last_identity"};
 
+/// Refuses an initial fc that the draft cannot have.
 /// \throws Error when the identity does not fit: states of the target are not as wide as the draft's
 template <class Draft>
 void check_fc_init(FcInit init) {
@@ -25,6 +26,7 @@ void check_fc_init(FcInit init) {
                   std::to_string(Draft::hidden));
 }
 
+/// Gives fc its initial values.
 /// \throws Error as check_fc_init does
 template <class Draft, Element T>
 void initialize_fc(FcInit init, Parameters<Draft, T>& parameters) {

@@ -19,6 +19,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A number that stands for bytes.
 struct Fingerprint {
   std::uint64_t bits = 0;
 

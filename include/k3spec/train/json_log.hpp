@@ -20,6 +20,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A training log of one JSON object per line.
 class JsonLog {
  public:
   using Record = nlohmann::ordered_json;

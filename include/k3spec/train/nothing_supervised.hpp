@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// The error of a batch that teaches nothing.
 /// defines: NothingSupervised
 
 #include <k3spec/core/error.hpp>

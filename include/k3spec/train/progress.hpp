@@ -46,7 +46,9 @@ inline std::string progress_bar(index_t done, index_t total, index_t width = 24)
   return '[' + bar + ']';
 }
 
+/// How progress is shown.
 struct ProgressOptions {
+  /// How it looks.
   enum class Style { automatic, bar, lines, none };
   Style style = Style::automatic;  ///< automatic: a bar if standard error is a terminal, else lines
   double seconds_between_lines = 10;
@@ -58,6 +60,7 @@ struct ProgressOptions {
   };
 };
 
+/// Shows how far a run is.
 class Progress {
  public:
   using Style = ProgressOptions::Style;

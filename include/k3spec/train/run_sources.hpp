@@ -13,6 +13,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// What the windows of a run are made from.
 struct DataFingerprints {
   Fingerprint training, held_out;
 
@@ -25,6 +26,7 @@ struct DataFingerprints {
 /// What a run does that goes on with another text than it was begun with.
 enum class OtherData { refuse, take };
 
+/// What a run was started on.
 struct RunSources {
   Fingerprint target;                    ///< of the parameters, as the run holds them
   std::optional<DataFingerprints> data;  ///< none: windows that the caller made

@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// The learning rate over the steps.
 /// defines: WarmupCosine
 
 #include <cmath>

@@ -16,6 +16,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// A text file, its bytes being the tokens.
 class ByteText {
  public:
   /// \throws Error when the file cannot be read

@@ -20,6 +20,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The numbers of a training run.
 struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
   static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();

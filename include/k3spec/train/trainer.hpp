@@ -42,6 +42,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Trains the draft of a Method, whose form is described above.
 template <class Method>
 class Trainer {
  public:
@@ -52,6 +53,7 @@ class Trainer {
   using Metrics = typename Method::Metrics;
   using Setup = typename Method::Setup;
 
+  /// What a step did.
   struct Report {
     Metrics metrics;
     double lr = 0, grad_norm = 0;  ///< the norm before clipping

@@ -52,6 +52,7 @@ inline void check_document_row(const Documents& documents, index_t r, index_t t)
 
 }  // namespace detail
 
+/// Refuses a batch that does not fit its rows.
 /// \throws Error naming what does not have `rows` rows, is out of range, or is no row of documents
 template <class Batch>
 void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {

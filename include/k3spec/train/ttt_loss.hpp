@@ -20,10 +20,12 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The losses made of the acceptance rate (losses/lk_loss.hpp).
 enum class LkLoss { none, alpha, lambda };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<LkLoss>{"none", "alpha", "lambda"};
 
+/// Which loss EAGLE-3's steps have.
 struct TttLoss {
   LkLoss lk = LkLoss::none;
   double kl_scale = 1, kl_decay = 3;  ///< lambda's

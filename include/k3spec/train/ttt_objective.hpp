@@ -23,6 +23,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The loss of an EAGLE-3 draft over the steps of its training, and its gradient.
 /// \tparam ChunkRows  rows of logits that exist at a time
 template <class Draft, Element T, index_t ChunkRows = chunk_rows(Draft::draft_vocabulary)>
 class TttObjective {

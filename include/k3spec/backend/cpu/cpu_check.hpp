@@ -48,6 +48,7 @@ inline std::vector<CpuFeature> needed_cpu_features() {
   return needed;
 }
 
+/// Refuses a processor that lacks what the program was compiled for.
 /// \throws Error naming the features that are not present
 inline void require_cpu_features(std::span<const CpuFeature> needed) {
   std::string missing, all;

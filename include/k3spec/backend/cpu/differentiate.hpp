@@ -11,12 +11,15 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cpu {
 
+/// The adjoints d of an operand's elements from (row, column) on, sent to their destination.
 template <class S>
 void deliver(Packet<S>, const NoGradient&, index_t, index_t, index_t) {}
+/// They replace what was there.
 template <class S, class T>
 void deliver(Packet<S> d, const Overwrite<T>& g, index_t row, index_t column, index_t count) {
   d.store_first(g.to.row(row) + column, count);
 }
+/// They are added to what was there.
 template <class S, class T>
 void deliver(Packet<S> d, const Accumulate<T>& g, index_t row, index_t column, index_t count) {
   T* p = g.to.row(row) + column;
@@ -132,6 +135,7 @@ struct Differential {
   }
 };
 
+/// All gradients of e in one pass over its operands.
 template <class S, class E, class D, class G, class Operands>
 void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, Arena& scratch, index_t rows,
                        index_t columns, const Operands& operands) {

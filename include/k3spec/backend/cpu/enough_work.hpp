@@ -1,5 +1,6 @@
 #pragma once
 /// \file
+/// How much work a loop must be for threads to be woken.
 /// defines: cpu::for_work
 
 #include <k3spec/core/device.hpp>

@@ -70,8 +70,8 @@ void evaluate(const Cpu& cpu, const E& e, const View<T, Y...>& y, const X&... x)
   evaluate(cpu, formulas(e), outputs(y), x...);
 }
 
-/// y[r] = e(row r of the operands), for an expression that is one value per row, e.g. row_sum(…). The first operand is
-/// [rows, columns].
+/// y[r] = e(row r of the operands), for an expression that is one value per row, such as row_sum(…). The first operand
+/// is [rows, columns].
 template <expr::Expression E, class T, index_t N, class First, class... X>
 void evaluate_rows(const Cpu& cpu, const E& e, const View<T, N>& y, const First& first, const X&... x) {
   static_assert(E::row_constant, "evaluate_rows needs an expression with one value per row; reduce it first");

@@ -178,31 +178,37 @@ Packet<S> sqrt(Packet<S> x) {
   return detail::lanewise(x, [](S lane) { return std::sqrt(lane); });
 }
 
+/// Lane by lane, without the sign.
 template <std::floating_point S>
 Packet<S> abs(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pabs(x.r));
 }
 
+/// Lane by lane, the smaller one.
 template <std::floating_point S>
 Packet<S> min(Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
 }
 
+/// Lane by lane, the larger one.
 template <std::floating_point S>
 Packet<S> max(Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
 }
 
+/// Lane by lane, whether a < b.
 template <std::floating_point S>
 Mask<S> less(Packet<S> a, Packet<S> b) {
   return {detail::vec::pcmp_lt(a.r, b.r)};
 }
 
+/// Lane by lane, whether a > b.
 template <std::floating_point S>
 Mask<S> greater(Packet<S> a, Packet<S> b) {
   return less(b, a);
 }
 
+/// Lane by lane, whether a = b.
 template <std::floating_point S>
 Mask<S> equal(Packet<S> a, Packet<S> b) {
   return {detail::vec::pcmp_eq(a.r, b.r)};
@@ -214,17 +220,21 @@ Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
 }
 
+/// Lane by lane, rounded down.
 template <std::floating_point S>
 Packet<S> floor(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pfloor(x.r));
 }
 
+/// Lane by lane, x · 2^n.
 inline Packet<float> times_power_of_two(Packet<float> x, Packet<float> n) {
   return Packet<float>::wrap(detail::vec::pldexp(x.r, n.r));
 }
+/// Lane by lane, see float_math::exponent.
 inline Packet<float> exponent(Packet<float> x) {
   return detail::lanewise(x, [](float lane) { return float_math::exponent(lane); });
 }
+/// Lane by lane, see float_math::mantissa.
 inline Packet<float> mantissa(Packet<float> x) {
   return detail::lanewise(x, [](float lane) { return float_math::mantissa(lane); });
 }
@@ -239,6 +249,7 @@ Packet<S> exp(Packet<S> x) {
   }
 }
 
+/// The natural logarithm, see exp.
 template <std::floating_point S>
 Packet<S> log(Packet<S> x) {
   if constexpr (std::same_as<S, float>) {
@@ -248,6 +259,7 @@ Packet<S> log(Packet<S> x) {
   }
 }
 
+/// The hyperbolic tangent, see exp.
 template <std::floating_point S>
 Packet<S> tanh(Packet<S> x) {
   if constexpr (std::same_as<S, float>) {

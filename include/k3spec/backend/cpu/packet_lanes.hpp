@@ -102,26 +102,47 @@ K3SPEC_HOST_DEVICE S across_lanes(LanePacket<S> x, F f) {
 
 // Each is its namesake for one lane (core/scalar_math.hpp, core/float_math.hpp), lane by lane.
 // clang-format off
+/// Lane by lane, the sum.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> operator+(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return x + y; }, a, b); }
+/// Lane by lane, the difference.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> operator-(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return x - y; }, a, b); }
+/// Lane by lane, a · b.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> operator*(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return x * y; }, a, b); }
+/// Lane by lane, a / b.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> operator/(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return x / y; }, a, b); }
+/// Lane by lane, the negative.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> operator-(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return -x; }, a); }
+/// Lane by lane, a · b + c, rounded once.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> fma(LanePacket<S> a, LanePacket<S> b, LanePacket<S> c) { return detail::each_lane<S>([](S x, S y, S z) { return fma(x, y, z); }, a, b, c); }
+/// Lane by lane, the smaller one.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> min(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return min(x, y); }, a, b); }
+/// Lane by lane, the larger one.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> max(LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](S x, S y) { return max(x, y); }, a, b); }
+/// Lane by lane, e^a.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> exp(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return exp(x); }, a); }
+/// Lane by lane, the natural logarithm.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> log(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return log(x); }, a); }
+/// Lane by lane, the hyperbolic tangent.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> tanh(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return tanh(x); }, a); }
+/// Lane by lane, the square root.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> sqrt(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return sqrt(x); }, a); }
+/// Lane by lane, rounded down.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> floor(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return floor(x); }, a); }
+/// Lane by lane, without the sign.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> abs(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return abs(x); }, a); }
+/// Lane by lane, whether a < b.
 template <class S> K3SPEC_HOST_DEVICE LaneMask<S> less(LanePacket<S> a, LanePacket<S> b) { return detail::compare_lanes<S>([](S x, S y) { return less(x, y); }, a, b); }
+/// Lane by lane, whether a > b.
 template <class S> K3SPEC_HOST_DEVICE LaneMask<S> greater(LanePacket<S> a, LanePacket<S> b) { return less(b, a); }
+/// Lane by lane, whether a = b.
 template <class S> K3SPEC_HOST_DEVICE LaneMask<S> equal(LanePacket<S> a, LanePacket<S> b) { return detail::compare_lanes<S>([](S x, S y) { return equal(x, y); }, a, b); }
+/// Lane by lane, a where the mask holds, else b.
 template <class S> K3SPEC_HOST_DEVICE LanePacket<S> select(LaneMask<S> m, LanePacket<S> a, LanePacket<S> b) { return detail::each_lane<S>([](bool k, S x, S y) { return select(k, x, y); }, m, a, b); }
+/// All lanes added, in one order.
 template <class S> K3SPEC_HOST_DEVICE S sum(LanePacket<S> x) { return detail::across_lanes(x, [](S a, S b) { return a + b; }); }
+/// The largest of all lanes.
 template <class S> K3SPEC_HOST_DEVICE S maximum(LanePacket<S> x) { return detail::across_lanes(x, [](S a, S b) { return max(a, b); }); }
+/// Lane by lane, as the nearest value that T can store.
 template <Element T, class S> K3SPEC_HOST_DEVICE LanePacket<S> round_to(LanePacket<S> a) { return detail::each_lane<S>([](S x) { return round_to<T>(x); }, a); }
 // clang-format on
 

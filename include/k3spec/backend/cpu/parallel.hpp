@@ -17,6 +17,12 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/extents.hpp>
 
+/// \namespace k3spec::cpu
+/// How devices of the host do what the library asks of every device.
+
+/// \dir include/k3spec/backend/cpu
+/// The backend of the host's processors.
+
 namespace K3SPEC_NAMESPACE {
 
 namespace detail {

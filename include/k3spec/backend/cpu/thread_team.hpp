@@ -19,6 +19,7 @@
 
 namespace K3SPEC_NAMESPACE::cpu {
 
+/// A thread and the helpers that run its loops with it; those without work sleep.
 class ThreadTeam {
  public:
   /// The calling thread's; its helpers start when they are needed, and end with it.

@@ -14,8 +14,12 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/view.hpp>
 
+/// \namespace k3spec::cuda
+/// How CUDA does what the library asks of every device.
+
 namespace K3SPEC_NAMESPACE {
 
+/// What the device Cuda is made from.
 struct CudaOptions {
   int ordinal = 0;  ///< which card
   /// Bytes that cuBLAS may use. Given beforehand, so that no product allocates and each run takes the same algorithm.

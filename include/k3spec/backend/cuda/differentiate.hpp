@@ -98,6 +98,7 @@ struct Derivative {
   __device__ bool is_aligned_grad(int i) const { return (aligned_grads >> i & 1U) != 0; }
 };
 
+/// Kernel: gradients of a formula without reductions, element by element.
 template <class D>
 __global__ void __launch_bounds__(256, 2) differentiate_elements(D d) {
   for_lanes<D::V>(d.rows, d.columns, [&](index_t row, index_t column, int n) {
@@ -107,6 +108,7 @@ __global__ void __launch_bounds__(256, 2) differentiate_elements(D d) {
   });
 }
 
+/// Kernel: gradients of a formula with reductions, a team of warps for each row.
 /// \param states  [rows], or null where no later kernel needs them
 template <int Warps, class D>
 __global__ void __launch_bounds__(256, 2) differentiate_by_row(D d, typename D::State* states) {
@@ -141,18 +143,22 @@ __device__ inline S halve_columns(S sum) {
   return total;
 }
 
+/// Replaces a column's gradient.
 template <class S, class T>
 __device__ inline void deliver_column(S d, const Overwrite<T>& g, index_t column) {
   g.to.data()[column] = static_cast<T>(d);
 }
+/// Adds to a column's gradient.
 template <class S, class T>
 __device__ inline void deliver_column(S d, const Accumulate<T>& g, index_t column) {
   T& to = g.to.data()[column];
   to = static_cast<T>(static_cast<S>(to) + d);
 }
 
+/// No gradient, nothing to finish.
 template <int I, class D, class S>
 __device__ inline void finish_column(const D&, S, const NoGradient&, index_t) {}
+/// Adds up what the block's threads have of a column, and delivers it.
 template <int I, class D, class S, class G>
 __device__ inline void finish_column(const D& d, S sum, const G& destination, index_t column) {
   if constexpr (expr::reads_column<I, typename D::Formula>) {
@@ -201,6 +207,7 @@ inline constexpr std::size_t element_bytes = sizeof(typename decltype(G::to)::va
 template <>
 inline constexpr std::size_t element_bytes<NoGradient> = access_bytes;
 
+/// Launches differentiate_by_row.
 template <class D>
 void launch_by_row(const Cuda& cuda, const D& d, typename D::State* states) {
   with_team(d.columns, [&](auto warps) {
@@ -209,6 +216,7 @@ void launch_by_row(const Cuda& cuda, const D& d, typename D::State* states) {
   });
 }
 
+/// Launches differentiate_columns.
 template <class D>
 void launch_columns(const Cuda& cuda, const D& d, const typename D::State* states) {
   // One grid axis of blocks: up to 2^31 - 1 of them.
@@ -217,6 +225,7 @@ void launch_columns(const Cuda& cuda, const D& d, const typename D::State* state
          states);
 }
 
+/// All gradients of e in one pass over its operands.
 /// \param x  all operands and d_y
 template <class S, bool OnePerRow, class E, class... G, Allocator A, class... X>
 void differentiate_all(const Cuda& cuda, const E& e, const std::tuple<G...>& grads, A& scratch, index_t rows,

@@ -18,6 +18,7 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
+/// Kernel: rows of a table by their ids.
 template <int V, class T, class Y>
 __global__ void __launch_bounds__(256, 2) gather_rows(Vector<const index_t> ids, Matrix<const T> table, Matrix<Y> y,
                                                       unsigned aligned, unsigned long long* faults) {

@@ -29,6 +29,7 @@ inline std::string place(std::string_view call, const char* file, int line) {
 inline std::string both(const char* name, const char* sentence) { return std::string(name) + " (" + sentence + ")"; }
 }  // namespace detail
 
+/// Refuses what a call of CUDA or cuBLAS returned.
 /// \param call  what was called, e.g. "cudaMalloc"; the place is the caller's (clang++ 14 has no std::source_location)
 /// \throws CudaError unless the call succeeded
 inline void check(cudaError_t status, std::string_view call, const char* file = __builtin_FILE(),
@@ -38,6 +39,7 @@ inline void check(cudaError_t status, std::string_view call, const char* file = 
                   "cudaSuccess");
 }
 
+/// Refuses what a call of CUDA or cuBLAS returned.
 /// \throws CudaError unless the call succeeded
 inline void check(cublasStatus_t status, std::string_view call, const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {

@@ -33,6 +33,7 @@ __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tupl
   (std::make_index_sequence<outputs>{});
 }
 
+/// Kernel: formulas without reductions, element by element.
 template <class S, int V, class E, class Y, class X, class Reading>
 __global__ void __launch_bounds__(256, 2) evaluate_elements(E e, Y y, X x, unsigned aligned_y, unsigned aligned_x) {
   const auto& first = std::get<0>(y);
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(256, 2) evaluate_elements(E e, Y y, X x, unsig
   });
 }
 
+/// Kernel: formulas with reductions, a team of warps for each row.
 template <class S, int V, int Warps, class E, class Y, class X, class Reading>
 __global__ void __launch_bounds__(256, 2) evaluate_by_row(E e, Y y, X x, unsigned aligned_y, unsigned aligned_x) {
   using T = Team<Warps, V>;
@@ -87,6 +89,7 @@ void with_team(index_t columns, F&& f) {
   }
 }
 
+/// Launches evaluate_elements.
 template <class S, int V, class Reading, class E, class Y, class X>
 void launch_elements(const Cuda& cuda, const E& e, const Y& y, const X& x) {
   const auto run = [&](const Y& to, const X& from) {

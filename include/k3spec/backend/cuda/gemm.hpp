@@ -32,6 +32,7 @@ inline constexpr cudaDataType_t blas_type<bfloat16> = CUDA_R_16BF;
 template <class T>
 inline constexpr cublasComputeType_t blas_compute = std::same_as<T, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
 
+/// Op as cuBLAS names it.
 inline cublasOperation_t blas_op(Op op) { return op == Op::plain ? CUBLAS_OP_N : CUBLAS_OP_T; }
 
 /// Any matrix as a batch of one.
@@ -123,6 +124,7 @@ template <class T>
 Matrix<T> op_rows(const Matrix<T>& x, Op op, index_t begin, index_t count) {
   return op == Op::plain ? x.rows(begin, count) : x.columns(begin, count);
 }
+/// `count` columns of op(x) from `begin` on.
 template <class T>
 Matrix<T> op_columns(const Matrix<T>& x, Op op, index_t begin, index_t count) {
   return op == Op::plain ? x.columns(begin, count) : x.rows(begin, count);

@@ -23,6 +23,7 @@ inline constexpr std::size_t access_bytes = 16;
 template <class... T>
 inline constexpr int lanes_per_thread = static_cast<int>(access_bytes / std::min({sizeof(T)...}));
 
+/// As many elements as one access of device memory moves.
 template <class T>
 struct alignas(access_bytes) Chunk {
   T at[access_bytes / sizeof(T)];

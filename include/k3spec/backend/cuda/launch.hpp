@@ -13,6 +13,7 @@ namespace K3SPEC_NAMESPACE::cuda {
 /// Threads of a warp.
 inline constexpr int warp = 32;
 
+/// How a kernel is launched.
 struct LaunchShape {
   dim3 grid, block;
   std::size_t shared = 0;  ///< bytes of dynamic shared memory

@@ -77,6 +77,7 @@ class CudaBuffer {
 /// Planned device memory.
 using CudaArena = BasicArena<CudaBuffer<std::byte>>;
 
+/// A card's memory.
 template <>
 struct Memory<Cuda> {
   template <class T>
@@ -85,6 +86,7 @@ struct Memory<Cuda> {
 };
 
 namespace cuda {
+/// Copies `count` elements in the stream's order.
 template <class T>
 void copy(const Cuda& cuda, const T* from, T* to, index_t count, cudaMemcpyKind kind) {
   if (count == 0) return;

@@ -34,6 +34,7 @@ struct ReadBy {
   static constexpr bool per_row = (expr::reads<I, expr::Reads::row, E> || ...);
 };
 
+/// Lanes of an operand from (row, column) on, `count` of them.
 template <Read How, int V, class S, class T>
 __device__ inline void load_operand(const Matrix<const T>& x, bool aligned, index_t row, index_t column, int count,
                                     S (&to)[V]) {
@@ -90,6 +91,7 @@ unsigned aligned_bits(const std::tuple<Matrix<T>...>& matrices) {
   return bits;
 }
 
+/// Whether all matrices have `rows` rows and no gaps between them.
 template <class... T>
 bool all_packed(const std::tuple<Matrix<T>...>& matrices, index_t rows) {
   return std::apply([=](const auto&... m) { return ((m.extent(0) == rows && m.is_packed()) && ...); }, matrices);
@@ -104,6 +106,7 @@ std::tuple<Matrix<T>...> flattened(const std::tuple<Matrix<T>...>& matrices) {
   return std::apply([&](const auto&... m) { return std::tuple(flat(m)...); }, matrices);
 }
 
+/// Refuses memory of the host.
 /// \throws Error naming the first matrix that is host memory
 template <class... T>
 void require_device_memory(const Cuda& cuda, const char* what, const std::tuple<Matrix<T>...>& matrices) {

@@ -14,6 +14,7 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
+/// Kernel: the squares of each block of x, added up.
 template <class S>
 __global__ void __launch_bounds__(256, 2) sum_squares(const S* x, index_t n, double* sums) {
   constexpr index_t chains = expr::square_chains;
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(256, 2) sum_squares(const S* x, index_t n, dou
 
 }  // namespace cuda
 
+/// The sums of squares of the blocks of x, see expr::square_blocks.
 /// \throws Error when `sums` has not one element for each block
 template <class S>
 void sums_of_squares(const Cuda& cuda, Vector<const S> x, Vector<double> sums) {
