@@ -12,6 +12,7 @@
 
 namespace K3SPEC_NAMESPACE::io {
 
+/// By whom a file is locked.
 enum class Locked {
   here,       ///< by this process, until the file is closed
   elsewhere,  ///< by another one, or through another opening of the file

@@ -47,6 +47,7 @@ inline std::vector<std::filesystem::path> files_of(const std::filesystem::path& 
 
 }  // namespace detail
 
+/// Refuses to write over what is read.
 /// \throws Error when `output`, a file or a folder, is one of the inputs or lies in one, by this name or another
 inline void refuse_inputs(const NamedPath& output, const std::vector<NamedPath>& inputs) {
   const auto found = detail::status_of(output.path);
@@ -61,6 +62,7 @@ inline void refuse_inputs(const NamedPath& output, const std::vector<NamedPath>&
   }
 }
 
+/// Refuses to write over a file that is not of this kind.
 /// \param is_own  (path): whether a program of this kind wrote what is there
 /// \param own     what that is, for the message: "a picture of this program's"
 /// \throws Error as refuse_inputs and destination, and when there is a file already that may not be written, or is

@@ -2,8 +2,9 @@
 /// \file
 /// Which checkpoints in a folder a run wrote, and which files in them: only these may be removed. What else lies there
 /// is somebody else's, whatever it is called.
-///
-///     {"format": 1, "checkpoints": {"step-00000120": ["config.json", "model.safetensors"]}}
+/// ```text
+/// {"format": 1, "checkpoints": {"step-00000120": ["config.json", "model.safetensors"]}}
+/// ```
 /// defines: CheckpointManifest
 
 #include <filesystem>

@@ -28,6 +28,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Keeps other processes out of a run's folder as long as it lives.
 class RunLock {
  public:
   using Path = std::filesystem::path;
