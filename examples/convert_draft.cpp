@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +14,7 @@
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/drafts/engine_layout.hpp>
+#include <k3spec/io/outputs.hpp>
 
 #include "common/eagle3_form.hpp"
 #include "common/program.hpp"
@@ -22,6 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr index_t probe_length = 21, probe_sequences = 2, probe_steps = 4;
+constexpr const char* probe_inputs = "aux_hidden_states";
 
 struct Options {
   fs::path draft, out, probe, target;
@@ -83,7 +87,7 @@ void write_probe(const Options& o) {
 
   std::vector<io::TensorSource> tensors{
       {"input_ids", DType::I64, {probe_sequences, probe_length}, ids.data()},
-      {"aux_hidden_states", DType::F64, {probe_sequences, probe_length, Draft::aux_width}, aux.data()}};
+      {probe_inputs, DType::F64, {probe_sequences, probe_length, Draft::aux_width}, aux.data()}};
   if (!o.embed_tokens) {
     tensors.push_back({"embed_tokens.weight", DType::F64, {Draft::vocabulary, Draft::hidden}, w.embed_tokens.data()});
   }
@@ -102,17 +106,55 @@ void write_probe(const Options& o) {
   io::write_safetensors(o.probe, tensors, {});
 }
 
+/// What this program writes into a draft's file, by which it knows it again.
+const std::pair<const std::string, std::string> mark{"written_by", "convert_draft"};
+
+/// Whether a safetensors file is one of which `is_own(file)` holds.
+template <class F>
+bool is_own_file(const fs::path& path, F&& is_own) {
+  try {
+    return is_own(io::SafetensorsFile::open(path));
+  } catch (const Error&) {  // something else
+    return false;
+  }
+}
+
+/// \throws Error when a file would come where one is that is read, or that this program did not write
+void check_outputs(const Options& o) {
+  std::vector<io::NamedPath> inputs{{"--draft", o.draft}};
+  if (!o.target.empty()) inputs.push_back({"--target", o.target});
+  io::refuse_inputs({"--out", o.out}, inputs);
+  const fs::path weights = o.out / io::Checkpoint::single_name, config = o.out / draft_config_name;
+  const auto is_draft = [&](const fs::path&) {
+    return is_own_file(weights, [](const auto& file) { return file.metadata().count(mark.first) != 0; });
+  };
+  io::refuse_other_files({"--out", weights}, inputs, "a draft of convert_draft's", is_draft);
+  io::refuse_other_files({"--out", config}, inputs, "a draft of convert_draft's", is_draft);
+  if (o.probe.empty()) return;
+  for (const fs::path& file : {weights, config}) {
+    if (io::whole_path(o.probe) == io::whole_path(file)) {
+      throw Error("--probe", o.probe.string() + ", which is also a file of --out", "another one");
+    }
+  }
+  io::refuse_other_files({"--probe", o.probe}, inputs, "a probe", [](const fs::path& path) {
+    return is_own_file(path, [](const auto& file) { return file.contains(probe_inputs) && file.contains("logits.0"); });
+  });
+}
+
 template <class Config>
 void convert(const Options& o) {
   using Draft = Eagle3Draft<Config>;
   const auto draft = load<Draft, bfloat16>(o.draft, o);
-  fs::create_directories(o.out);
+  std::error_code failed;
+  fs::create_directories(o.out, failed);
+  if (failed) throw Error(o.out.string(), failed.message(), "a directory that can be created");
   if (o.layout == "engine") {
     save_engine_draft(o.out, draft.parameters, draft.vocabulary, draft.layer_ids, draft.conventions,
-                      {.layer_ids = o.layer_ids, .embed_tokens = o.embed_tokens});
+                      {.layer_ids = o.layer_ids, .embed_tokens = o.embed_tokens}, {mark});
   } else {
     save_draft(o.out, draft.parameters, draft.vocabulary,
-               io::draft_config_json<DraftKind::eagle3, Config>(draft.layer_ids, DType::BF16, draft.conventions));
+               io::draft_config_json<DraftKind::eagle3, Config>(draft.layer_ids, DType::BF16, draft.conventions),
+               {mark});
   }
   fmt::print("{} layout: {}\n", o.layout, o.out.string());
   if (!o.probe.empty()) write_probe<Config>(o);
@@ -130,6 +172,7 @@ void run(const Options& o) {
     throw Error(file.string() + ": architectures", "a Kimi K3 draft",
                 "one with DeepSeek-V3's block: engines have no loader for drafts without positions");
   }
+  check_outputs(o);
   examples::with_eagle3_version<configs::DeepSeekV3Tiny>(form.version, [&]<class Config> { convert<Config>(o); });
 }
 

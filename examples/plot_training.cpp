@@ -13,6 +13,7 @@
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
+#include <k3spec/io/outputs.hpp>
 
 #include "common/program.hpp"
 
@@ -97,11 +98,16 @@ class Plot {
     top_ = 1 + length_tick_ * std::ceil((top_ - 1) / length_tick_);
   }
 
-  std::string svg() const {
-    std::string out = fmt::format(
+  /// How each such picture begins, and no other does.
+  static std::string beginning() {
+    return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
         "font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         width, height);
+  }
+
+  std::string svg() const {
+    std::string out = beginning();
     out += axes();
     for (std::size_t i = 0; i < all_.size(); ++i) out += line(i);
     return out + "</svg>\n";
@@ -152,6 +158,17 @@ class Plot {
   double last_step_ = 1, top_ = 1.1, step_tick_ = 1, length_tick_ = 1;
 };
 
+/// \throws Error when the picture would come where a log or anything else is but such a picture
+void check_picture(const std::filesystem::path& out, const std::vector<std::string>& series) {
+  std::vector<io::NamedPath> logs;
+  for (const std::string& argument : series) logs.push_back({"series", argument.substr(argument.find('=') + 1)});
+  io::refuse_other_files({"--out", out}, logs, "a picture of plot_training's", [](const std::filesystem::path& path) {
+    std::string text(Plot::beginning().size(), '\0');
+    text.resize(io::InputFile(path).read_some(0, text.data(), text.size()));
+    return text == Plot::beginning();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -162,6 +179,7 @@ int main(int argc, char** argv) {
   app.add_option("--out,--output", out, "The picture")->required();
   CLI11_PARSE(app, argc, argv);
   return examples::run_program("plot_training", [&] {
+    check_picture(out, arguments);
     std::vector<Series> all;
     for (const auto& argument : arguments) all.push_back(read_series(argument));
     io::write_text(out, Plot(all).svg());

@@ -58,12 +58,21 @@ if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi
 # A directory of the caller's own is never moved: train_draft refuses one that has a run.
 if [[ -z "$out" ]]; then
   out="$build/drafts-k3-tiny"
+  # Another job that is at work there would go on in the folder that is moved. The lock goes with this job's processes.
+  alone() {
+    exec 8<"$out"
+    if ! command -v flock >/dev/null || flock --nonblock 8; then return; fi
+    give_up "$out: found a job that is at work in it, wanted to be alone; --out DIR is another place"
+  }
   if [[ -e "$out" && -z "$resume" ]]; then
+    alone
     number=1
     while [[ -e "$out.$number" ]]; do number=$((number + 1)); done
     mv "$out" "$out.$number"
     echo "The drafts of an earlier run are now $out.$number (--resume would go on with them instead)"
   fi
+  mkdir -p "$out"
+  alone
 fi
 shared=(--device "$device" "${threads[@]}" --target "$target")
 drafts=() logs=()

@@ -60,6 +60,29 @@ for version in 3 3.1; do
     compare "$dir/foreign$version" "$dir/probe" || fail "betas that are not there are others"
   fi
 done
+# Nothing that is read or that this program did not write is written over.
+own="$dir/v3/latest" engine="$dir/engine3"
+cp -rL "$own" "$dir/kept" && echo mine >"$dir/notes" && cp -r "$tiny" "$dir/target"
+expect 1 "--out: found $own, which is also --draft" --draft "$own" --out "$own"
+expect 1 "--out: found $dir/v3.1/latest/model.safetensors, a file that is not a draft of convert_draft's" \
+  --draft "$own" --out "$dir/v3.1/latest"
+expect 1 "--out: found $dir/target, which is also --target" --draft "$own" --out "$dir/target" --target "$dir/target"
+expect 1 "--out: found $dir/target/config.json, a file that is not a draft of" --draft "$own" --out "$dir/target"
+expect 1 "--probe: found $own/model.safetensors, which is also $own/model.safetensors of --draft" \
+  --draft "$own" --out "$dir/e" --probe "$own/model.safetensors"
+expect 1 "--probe: found $dir/notes, a file that is not a probe" --draft "$own" --out "$dir/e" --probe "$dir/notes"
+expect 1 "--probe: found $engine/model.safetensors, which is also a file of --out" \
+  --draft "$own" --out "$engine" --probe "$engine/model.safetensors"
+[[ "$(cat "$dir/notes")" == mine ]] && diff -r "$tiny" "$dir/target" && diff -r "$own/" "$dir/kept" || fail "a file of somebody's is gone"
+cp -r "$engine" "$dir/before"
+expect 0 "engine layout" --draft "$own" --out "$engine" --probe "$dir/probe"
+diff -r "$engine" "$dir/before" || fail "another draft the second time"
+(
+  ulimit -f 8
+  expect 1 "model.safetensors: found File too large, wanted room for" --draft "$own" --out "$engine"
+) || exit 1
+diff -r "$engine" "$dir/before" || fail "a failed save left something"
+expect 1 "/proc/none: found No such file or directory, wanted a directory that can be created" --draft "$own" --out /proc/none
 cp -rL "$dir/v3/latest" "$dir/broken" && poke_nan "$dir/broken/model.safetensors"
 expect 1 "found nan, wanted a finite number" --draft "$dir/broken" --out "$dir/e"
 train k3

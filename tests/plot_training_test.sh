@@ -50,3 +50,25 @@ ln -s target.svg "$dir/link.svg" && ln -s /dev/null "$dir/null"
 exec 3<>"$dir/fifo"  # somebody reads it
 "$program" "a<b=$dir/a.jsonl" "other=$dir/a.jsonl" --out "$dir/fifo" >/dev/null || fail "no plot into a FIFO"
 [[ -p "$dir/fifo" ]] && head -c "$(stat -c %s "$dir/plot.svg")" <&3 | cmp - "$dir/plot.svg" || fail "the FIFO got another plot"
+
+# Neither a log that is read nor what is no such picture is written over; such a picture is.
+ln "$dir/a.jsonl" "$dir/hard" && ln -s a.jsonl "$dir/linked" && cp "$dir/a.jsonl" "$dir/before" && echo "mine" >"$dir/notes.svg"
+printf '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 420"/>' >"$dir/other.svg" && cp "$dir/other.svg" "$dir/other"
+for name in a.jsonl hard linked ./../"$(basename "$dir")"/a.jsonl; do
+  refuse "--out: found $dir/$name, which is also series" "a=$dir/a.jsonl" --out "$dir/$name"
+  cmp "$dir/a.jsonl" "$dir/before" || fail "$name: the log is gone"
+done
+refuse "--out: found $dir/notes.svg, a file that is not a picture of plot_training's" "a=$dir/a.jsonl" --out "$dir/notes.svg"
+refuse "--out: found $dir/other.svg, a file that is not" "a=$dir/a.jsonl" --out "$dir/other.svg"
+[[ "$(cat "$dir/notes.svg")" == mine ]] && cmp "$dir/other.svg" "$dir/other" || fail "a file of somebody's is gone"
+true >"$dir/blank.svg"
+for name in plot blank; do
+  "$program" "a<b=$dir/a.jsonl" "other=$dir/a.jsonl" --out "$dir/$name.svg" >/dev/null || fail "no plot over $name.svg"
+  cmp "$dir/$name.svg" "$dir/target.svg" || fail "another plot in $name.svg"
+done
+# A disk that is full leaves the picture that was there, and nothing else.
+(
+  ulimit -f 1
+  refuse "found File too large, wanted room for" "a=$dir/a.jsonl" --out "$dir/plot.svg"
+) || exit 1
+cmp "$dir/plot.svg" "$dir/target.svg" && [[ -z "$(find "$dir" -name '*.tmp*')" ]] || fail "a failed plot left something"

@@ -255,4 +255,80 @@ await ended
 wait $run
 found=$?
 [[ $found -eq 143 && ! -e "$dir/twice/latest" ]] || fail "a second signal: found status $found and: $(cat "$dir/output")"
+
+# Nothing that is read is written over, nor what no run wrote, and this is said before the target is loaded.
+cp "$tiny/train.txt" "$dir/mine.txt" && ln "$dir/mine.txt" "$dir/hard" && ln -s mine.txt "$dir/linked"
+echo "notes of mine" >"$dir/notes"
+for name in mine.txt hard linked; do
+  expect 1 "--log: found $dir/$name, which is also --train" "${empty[@]}" --train "$dir/mine.txt" --log "$dir/$name"
+done
+expect 1 "--log: found $dir/empty/train.txt, which is also --train" "${empty[@]}" --log "$dir/empty/train.txt"
+expect 1 "--log: found $dir/empty/config.json, which is also $dir/empty/config.json of --target" \
+  "${empty[@]}" --log "$dir/empty/config.json"
+expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${empty[@]}" --log "$dir/notes"
+expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${small[@]}" --out "$dir/c" --resume --steps 7 \
+  --log "$dir/notes"
+expect 1 "--log: found $dir/e/latest, which is the checkpoints' own" "${empty[@]}" --log "$dir/e/latest"
+expect 1 "--out: found $dir/empty, which is also --target" "${empty[@]}" --out "$dir/empty"
+cmp "$tiny/train.txt" "$dir/mine.txt" && cmp "$tiny/train.txt" "$dir/empty/train.txt" && cmp "$tiny/config.json" "$dir/empty/config.json" &&
+  [[ "$(cat "$dir/notes")" == "notes of mine" && ! -e "$dir/empty/.k3spec" ]] || fail "a file of somebody's is gone"
+cp "$dir/a/train.jsonl" "$dir/old.jsonl" && true >"$dir/blank.jsonl"
+for name in old blank; do
+  expect 0 "trained 1 of 1 steps" "${small[@]}" --out "$dir/over$name" --steps 1 --log "$dir/$name.jsonl"
+  [[ "$(wc -l <"$dir/$name.jsonl")" == 3 ]] || fail "$name.jsonl is not the new run's"
+done
+
+# Folders of somebody's own stay, whatever they are called; so do checkpoints of a run from before there were manifests.
+mkdir -p "$dir/own"/{step-7,step-00000002,step-00000500,step-notes.tmp}
+for name in "$dir/own"/*; do echo mine >"$name/notes"; done
+expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/own" --steps 3 --save-every 1 --keep 1
+expect 0 "trained 5 of 5 steps" "${small[@]}" --out "$dir/own" --resume --steps 5 --save-every 1 --keep 1
+[[ "$(cd "$dir/own" && echo *)" == "latest step-00000002 step-00000005 step-00000500 step-7 step-notes.tmp train.jsonl" ]] ||
+  fail "found $(ls "$dir/own")"
+for name in step-7 step-00000002 step-00000500 step-notes.tmp; do
+  [[ "$(cat "$dir/own/$name/notes")" == mine ]] || fail "$name is gone"
+done
+cp -r "$dir/a" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
+unmarked=("${small[@]}" --out "$dir/unmarked" --resume --save-every 1 --keep 1)
+expect 0 "note: $dir/unmarked: nothing says whether this run wrote step-00000002, step-00000004: they stay until" "${unmarked[@]}" --steps 6
+expect 0 "trained 7 of 7 steps" "${unmarked[@]}" --steps 7
+[[ "$output" != *note* && "$(cd "$dir/unmarked" && echo step*)" == "step-00000002 step-00000004 step-00000007" ]] ||
+  fail "found $(ls "$dir/unmarked") and: $output"
+
+# One run to a folder: a second is told which process is at work. One that was killed is in nobody's way.
+long=("${small[@]}" --out "$dir/locked" --steps 1000000 --save-every 1 --progress none)
+"$program" "${long[@]}" >"$dir/output" 2>&1 &
+run=$!
+await test -e "$dir/locked/latest"
+for more in "" --resume; do
+  expect 1 "$dir/locked: found a run that is at work in it: process $run, since 20" "${long[@]}" $more
+done
+expect 1 "--log: $dir/locked/train.jsonl: found a file that another process logs to" \
+  "${small[@]}" --out "$dir/e" --steps 1 --log "$dir/locked/train.jsonl"
+kill -s KILL $run
+wait $run 2>/dev/null
+[[ -e "$dir/locked/.k3spec/lock" ]] || fail "the run that was killed had no lock"
+made=$(($(grep '"next_step"' "$dir/locked/latest/trainer.json" | tr -dc 0-9)))
+expect 0 "trained $((made + 1)) of" "${small[@]}" --out "$dir/locked" --resume --steps $((made + 1))
+[[ "$(ls "$dir/locked/.k3spec")" == manifest.json && "$(wc -l <"$dir/locked/train.jsonl")" == $((made + 3)) ]] ||
+  fail "found $(ls "$dir/locked/.k3spec") and $(wc -l <"$dir/locked/train.jsonl") lines"
+for round in $(seq "${ROUNDS:-2}"); do
+  "$program" "${small[@]}" --out "$dir/two$round" --steps 2 >"$dir/output" 2>&1 &
+  run=$!
+  "$program" "${small[@]}" --out "$dir/two$round" --steps 2 >"$dir/output2" 2>&1
+  second=$?
+  wait $run
+  found="$second$?"
+  lines="$(sed 's/^{"step":\([0-9]*\),"\([a-z]*\)".*}$/\1\2/' "$dir/two$round/train.jsonl" | xargs)"
+  [[ ($found == 01 || $found == 10) && "$lines" == "0heldout 1loss 2loss 2heldout" ]] ||
+    fail "two runs at once ended with $found: $(cat "$dir/output" "$dir/output2" "$dir/two$round/train.jsonl")"
+done
+
+# A save that fails says the file and leaves nothing half written.
+(
+  ulimit -f 100
+  expect 1 "model.safetensors: found File too large, wanted room for" "${small[@]}" --out "$dir/full" --steps 1
+) || exit 1
+[[ "$(ls -A "$dir/full")" == train.jsonl ]] || fail "a failed save left $(find "$dir/full")"
+expect 1 "/proc/none: found No such file or directory, wanted" "${small[@]}" --out /proc/none --steps 1
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"

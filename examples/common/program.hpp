@@ -4,6 +4,7 @@
 /// defines: say, open_standard_files, run_program, make_device, add_device_options, DeviceOptions, name_of, add_named
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -35,6 +36,7 @@ inline void open_standard_files() {
   for (int file = 0; file <= 2; ++file) {
     if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", file == 0 ? O_RDONLY : O_WRONLY);
   }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond what is allowed is a failed write, as a full disk
 }
 
 /// Runs `body`, which may return an exit status; an exception becomes one line on standard error and exit status 1.

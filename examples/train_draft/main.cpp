@@ -10,6 +10,7 @@
 #include <k3spec/train/checkpoint_directory.hpp>
 
 #include "flags.hpp"
+#include "outputs.hpp"
 
 using namespace k3spec;
 using examples::Job;
@@ -119,21 +120,17 @@ int train(Options o, const examples::StopSignals& stop) {
     take_draft(o, *o.init_from, "--init-from", "that of " + o.init_from->string());
   }
   complete(o);
-  if (o.resume) {
-    if (finished(o, *latest)) return 0;
-  } else if (latest) {
-    throw Error("--out", latest->string(), "a directory without a run, or --resume");
-  } else if (const auto unnamed = CheckpointDirectory(o.out).newest()) {
-    throw Error("--out",
-                fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
-                "a directory without a run; with such a link --resume goes on");
-  }
+  if (o.resume && finished(o, *latest)) return 0;
+  examples::check_outputs(o);
+  CheckpointDirectory checkpoints(o.out, o.keep);
+  examples::take_folder(checkpoints, latest, o.resume);
+  examples::check_log(o);
   o.settings.check();
   o.parallel.check<examples::TargetConfig>();
   if (o.parallel.expert_parallel != 1) {
     throw Error("--expert-parallel", fmt::format("{}", o.parallel.expert_parallel), "1: this program is one process");
   }
-  const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop};
+  const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
   if (o.draft == "dflash") return examples::train_dflash(job);
   if (o.draft == "dspark") return examples::train_dspark(job);
   if (o.form.backbone == Backbone::deepseek_v3) return examples::train_eagle3_deepseek_v3(job);

@@ -14,6 +14,7 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/parallel_options.hpp>
 #include <k3spec/core/device.hpp>
+#include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/train_settings.hpp>
 
 #include "../common/eagle3_form.hpp"
@@ -55,6 +56,7 @@ struct Job {
   std::optional<std::filesystem::path> resumed;    ///< the checkpoint to go on with
   std::optional<std::filesystem::path> init_from;  ///< the draft to begin with
   const StopSignals& stop;
+  CheckpointDirectory& checkpoints;  ///< taken for this run
 };
 
 // One file each: together they would take a compiler minutes. \returns the exit status

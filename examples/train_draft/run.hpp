@@ -13,7 +13,6 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/trainer.hpp>
 
 #include "training_run.hpp"
@@ -106,7 +105,6 @@ int run(const Job& job, F&& make_setup) {
   trainer.set_data(data);
   if (job.resumed) resume(job, trainer);
   if (draft) trainer.start_from(std::move(draft->parameters));
-  CheckpointDirectory(o.out).prepare();  // what could not be saved is not trained
   fmt::print("{}: {} trained parameters, target layers {}, {} of {} tokens, {:.0f} MB of activations\n", o.draft,
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);

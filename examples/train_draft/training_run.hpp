@@ -16,7 +16,7 @@
 #include <k3spec/train/progress.hpp>
 #include <k3spec/train/trainer.hpp>
 
-#include "options.hpp"
+#include "outputs.hpp"
 
 namespace k3spec::examples {
 
@@ -37,8 +37,8 @@ class Run {
         trainer_(trainer),
         train_(train),
         heldout_(heldout),
-        checkpoints_(options_.out, options_.keep),
-        log_(options_.log, trainer.next_step()),
+        checkpoints_(job.checkpoints),
+        log_(options_.log, trainer.next_step(), is_log_record),
         progress_({.style = style(options_.progress)}),
         planned_(!options_.timed),
         begun_at_(trainer.next_step()),
@@ -236,7 +236,7 @@ class Run {
   Trainer& trainer_;
   const ByteText& train_;
   const ByteText& heldout_;
-  CheckpointDirectory checkpoints_;
+  CheckpointDirectory& checkpoints_;
   JsonLog log_;
   std::optional<Error> log_failure_;
   Progress progress_;

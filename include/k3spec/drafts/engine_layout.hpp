@@ -82,7 +82,8 @@ class EngineTensors {
 
 }  // namespace detail
 
-/// Writes both files, each at once; the weights first, rounded to bfloat16. load_draft reads them back.
+/// Writes both files, each at once; the weights first, rounded to bfloat16, with what else `metadata` says of them.
+/// load_draft reads them back.
 /// \param layer_ids    the target layers the draft reads, as the conventions count them
 /// \param conventions  what the draft was trained with; the file counts layers as `how` says
 /// \throws Error naming the file; with nothing written, on layers and conventions that a draft of this config cannot
@@ -90,7 +91,7 @@ class EngineTensors {
 template <class Draft, Element T>
 void save_engine_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
                        const DraftVocabulary& vocabulary, const std::vector<index_t>& layer_ids,
-                       const Eagle3Conventions& conventions, const EngineExport& how = {}) {
+                       const Eagle3Conventions& conventions, const EngineExport& how = {}, io::Metadata metadata = {}) {
   using Config = typename Draft::config;
   static_assert(has_engine_layout<Draft>(),
                 "save_engine_draft: this layout is for EAGLE-3 drafts with DeepSeek-V3's backbone; save_draft writes "
@@ -107,7 +108,8 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
     io::check_draft_config<DraftKind::eagle3, Config>(config, draft_config_name);
     auto tensors = detail::EngineTensors::of<Draft>(parameters.weights(), how.embed_tokens);
     for (io::TensorSource& t : vocabulary.sources()) tensors.sources.push_back(std::move(t));
-    io::write_safetensors(directory / io::Checkpoint::single_name, tensors.sources, {{"format", "pt"}});
+    metadata["format"] = "pt";
+    io::write_safetensors(directory / io::Checkpoint::single_name, tensors.sources, metadata);
     io::write_text(directory / draft_config_name, config.dump(2) + "\n");
   }
 }

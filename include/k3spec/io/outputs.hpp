@@ -2,7 +2,7 @@
 /// \file
 /// What a program is told to write, held against what it reads and what is there already: a slip on a command line must
 /// not cost anybody a file. To be asked before anything is loaded or written.
-/// defines: io::NamedPath, io::refuse_inputs, io::refuse_other_files
+/// defines: io::NamedPath, io::whole_path, io::refuse_inputs, io::refuse_other_files
 
 #include <filesystem>
 #include <optional>
@@ -47,7 +47,12 @@ inline std::vector<std::filesystem::path> files_of(const std::filesystem::path& 
 
 }  // namespace detail
 
-/// Refuses to write over what is read.
+/// From the root on, with links followed as far as there is something.
+inline std::filesystem::path whole_path(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+}
+
 /// \throws Error when `output`, a file or a folder, is one of the inputs or lies in one, by this name or another
 inline void refuse_inputs(const NamedPath& output, const std::vector<NamedPath>& inputs) {
   const auto found = detail::status_of(output.path);

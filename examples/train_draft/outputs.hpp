@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// Where a run writes, held against what it reads and what is there already, before anything is loaded.
+/// defines: is_log_record, check_outputs, check_log, take_folder
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <k3spec/core/format.hpp>
+#include <k3spec/core/printable.hpp>
+#include <k3spec/io/outputs.hpp>
+#include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/train/json_log.hpp>
+
+#include "options.hpp"
+
+namespace k3spec::examples {
+
+/// Whether a line is of a log that Run writes: of a step, or of a look at held-out text.
+inline bool is_log_record(const io::json& record) {
+  const auto heldout = record.find("heldout");
+  const io::json& numbers = heldout == record.end() ? record : *heldout;
+  if (!JsonLog::has_step(record) || !numbers.is_object()) return false;
+  return numbers.contains("loss") && numbers.contains("accept_length") && numbers.contains("accuracy");
+}
+
+/// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
+/// are
+inline void check_outputs(const Options& o) {
+  std::vector<io::NamedPath> inputs{{"--target", o.target}, {"--train", o.train}, {"--heldout", o.heldout}};
+  if (o.init_from) inputs.push_back({"--init-from", *o.init_from});
+  if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
+  io::refuse_inputs({"--out", o.out}, inputs);
+  io::refuse_inputs({"--log", o.log}, inputs);
+  const auto within = io::whole_path(o.log).lexically_relative(io::whole_path(o.out));
+  const std::string first = within.empty() ? "" : within.begin()->string();
+  if (first == CheckpointDirectory::latest_name || first == CheckpointDirectory::own_name || checkpoint_step(first)) {
+    throw Error("--log", o.log.string() + ", which is the checkpoints' own", "another place");
+  }
+}
+
+/// \throws Error when the log is a file that no run wrote, or that another process writes
+inline void check_log(const Options& o) {
+  try {
+    JsonLog::check(o.log, !o.resume, is_log_record);
+  } catch (const Error& e) {
+    throw e.within("--log");
+  }
+}
+
+/// Takes OUT for this run.
+/// \param latest  what was found there before
+/// \throws Error when another run is at work in it or was until now, and when a new run would come where one is
+inline void take_folder(CheckpointDirectory& checkpoints, const std::optional<std::filesystem::path>& latest,
+                        bool resume) {
+  checkpoints.prepare();
+  if (checkpoints.latest() != latest) {
+    throw Error("--out", "a run in it that ended just now", "this one to be started again");
+  }
+  if (!checkpoints.guarded()) {
+    say(fmt::format("warning: {}: its file system has no locks: a second run in it would not be noticed",
+                    printable(checkpoints.root().string())));
+  }
+  if (resume) {
+    std::string names;
+    for (const std::string& name : checkpoints.unknown()) names.append(names.empty() ? "" : ", ").append(name);
+    if (names.empty()) return;
+    say(fmt::format("note: {}: nothing says whether this run wrote {}: they stay until somebody removes them",
+                    printable(checkpoints.root().string()), printable(names)));
+  } else if (latest) {
+    throw Error("--out", latest->string(), "a directory without a run, or --resume");
+  } else if (const auto unnamed = checkpoints.newest()) {
+    throw Error("--out",
+                fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
+                "a directory without a run; with such a link --resume goes on");
+  }
+}
+
+}  // namespace k3spec::examples
