@@ -38,6 +38,7 @@ in_head && !/^\/\/\// {
   print "/**@}*/ " $0
   next
 }
+in_head && sub(/^\/\/\/ defines: /, "/// \\n **Defines:** ") { print; next }
 # What stands in its namespaces, but not these themselves.
 /^ *(inline )?namespace [^=]*\{$/ {
   line = close_topic() $0

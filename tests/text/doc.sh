@@ -29,7 +29,7 @@ rows() {
 }
 for list in files annotated concepts modules; do
   [[ -n "$(rows "$list")" ]] || fail "$list.html: no rows"
-  lacking="$(rows "$list" | awk -F '\t' '$2 == "" || $2 ~ /defines:/ { print $1 }')"
+  lacking="$(rows "$list" | awk -F '\t' '$2 == "" || $2 ~ /[Dd]efines:/ { print $1 }')"
   [[ -z "$lacking" ]] || fail "$list.html: no brief for: $lacking"
 done
 
