@@ -22,6 +22,10 @@ html=build/doc
 grep -q 'header-only C++20 library' "$html/index.html" || fail "the first page is not README.md"
 grep -q '"Topics"' "$html/navtreedata.js" || fail "the sidebar has no topics"
 
+if grep -lE '&lt;/(tt|table|code|em|b|a|p|pre)&gt;' "$html"/*.html | grep -v _source.html; then
+  fail "these pages show tags as text: some Markdown was not understood, such as a link over two lines"
+fi
+
 # The rows of a list, each a line: the name, a tab, its brief.
 rows() {
   sed -nE '/<tr id="row_/ { s/&#[0-9]+;//g; s/<span class="icon">.<\/span>//g; s/<td class="desc">/\t/; s/<[^>]*>//g; p; }' \
