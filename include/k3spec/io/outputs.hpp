@@ -53,6 +53,7 @@ inline std::filesystem::path whole_path(const std::filesystem::path& path) {
   return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
 }
 
+/// Refuses to write over what is read.
 /// \throws Error when `output`, a file or a folder, is one of the inputs or lies in one, by this name or another
 inline void refuse_inputs(const NamedPath& output, const std::vector<NamedPath>& inputs) {
   const auto found = detail::status_of(output.path);
