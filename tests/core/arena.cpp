@@ -88,6 +88,16 @@ TEST_CASE("counts that cannot be are refused, not wrapped around") {
   CHECK_THROWS_AS(Arena{most}, Error);
 }
 
+TEST_CASE("a plan that is more than can be addressed is refused, not wrapped around") {
+  constexpr index_t large = std::numeric_limits<index_t>::max() / 2;
+  ArenaPlan plan;
+  plan.take<std::byte>(large / 2);
+  CHECK_NOTHROW(plan.take<std::byte>(large / 4));
+  CHECK_THROWS_WITH_AS(plan.take<std::byte>(large), doctest::Contains("wanted at most 2^62"), Error);
+  CHECK_THROWS_WITH_AS(plan.borrow(~std::size_t{0}), doctest::Contains("wanted at most 2^62"), Error);
+  CHECK(plan.peak() < std::size_t{1} << 62);
+}
+
 TEST_CASE("a scope gives back, also when an exception leaves it") {
   Arena arena(256);
   float* first = nullptr;

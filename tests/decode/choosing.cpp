@@ -126,7 +126,7 @@ TEST_CASE("truncation keeps what sorting keeps") {
 }
 
 TEST_CASE("what no truncation can be is refused") {
-  CHECK_THROWS_WITH_AS((Truncation{.top_k = -1}.check()), "top_k: found -1, wanted 0 (all) or more", Error);
+  CHECK_THROWS_WITH_AS((Truncation{.top_k = -1}.check()), "top_k: found -1, wanted at least 0 (0: all)", Error);
   CHECK_THROWS_WITH_AS((Truncation{.top_p = 0}.check()), "top_p: found 0, wanted more than 0, at most 1", Error);
   CHECK_THROWS_WITH_AS((Truncation{.top_p = not_a_number}.check()), "top_p: found nan, wanted more than 0, at most 1",
                        Error);

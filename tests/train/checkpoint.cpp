@@ -300,7 +300,7 @@ TEST_CASE("settings of another type are refused by name, not converted") {
   refuse_setting("max_grad_norm", "null", "file: max_grad_norm: found null");
   refuse_setting("max_grad_norm", "\"none\"", "file: max_grad_norm: found \"none\"");
   refuse_setting("max_skipped_in_a_row", "1e3", "file: max_skipped_in_a_row");
-  refuse_setting("ttt_steps", "0", "file: ttt_steps: found 0, wanted at least 1");
+  refuse_setting("ttt_steps", "0", "file: ttt_steps: found 0, wanted 1 to 16");
   refuse_setting("lk", "\"beta\"", "file: lk: found \"beta\", wanted none or alpha or lambda");
   refuse_setting("lk", "1", "file: lk: found 1, wanted none or alpha or lambda");
   refuse_setting("lk_kl_scale", "1.5", "file: lk_kl_scale: found 1.5, wanted 0 to 1");

@@ -28,7 +28,7 @@ struct Kind {
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;
     return {
-        {[](S& s) { s.ttt_steps = 0; }, "ttt_steps: found 0, wanted at least 1"},
+        {[](S& s) { s.ttt_steps = 0; }, "ttt_steps: found 0, wanted 1 to 16"},
         {[](S& s) { s.ttt_steps = 17; }, "ttt_steps: found 17, wanted 1 to 16"},
         {[](S& s) { s.variable_prefix = true; }, "variable_prefix: found true, wanted false: EAGLE-3 has no blocks"}};
   }

@@ -28,6 +28,13 @@ constexpr std::size_t piece(index_t count) {
   }
   return aligned(static_cast<std::size_t>(count) * sizeof(T));
 }
+
+/// The sum of two sizes of a plan, which must not wrap around either.
+constexpr std::size_t planned(std::size_t used, std::size_t bytes) {
+  constexpr std::size_t most = std::size_t{1} << 62;
+  if (used <= most && bytes <= most - used) return used + bytes;
+  throw Error("arena: bytes", std::to_string(used) + " and " + std::to_string(bytes) + " more", "at most 2^62");
+}
 }  // namespace detail
 
 /// Counts what an Arena would hand out. `peak()` is the size the Arena needs.
@@ -41,7 +48,8 @@ class ArenaPlan {
   }
 
   /// Room for `bytes` that a callee takes and gives back.
-  constexpr void borrow(std::size_t bytes) { peak_ = std::max(peak_, used_ + bytes); }
+  /// \throws Error when there is more than can be addressed
+  constexpr void borrow(std::size_t bytes) { peak_ = std::max(peak_, detail::planned(used_, bytes)); }
 
   constexpr std::size_t used() const { return used_; }
   constexpr std::size_t peak() const { return peak_; }
@@ -49,7 +57,7 @@ class ArenaPlan {
 
  private:
   constexpr void reserve(std::size_t bytes) {
-    used_ += bytes;
+    used_ = detail::planned(used_, bytes);
     peak_ = std::max(peak_, used_);
   }
 

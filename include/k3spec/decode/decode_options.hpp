@@ -12,6 +12,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/range.hpp>
 #include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/verify.hpp>
@@ -80,26 +81,27 @@ struct DecodeOptions {
   Sampling draft_sampling() const { return {temperature, seed, draft_truncation.value_or(truncation)}; }
 
   static constexpr index_t most_positions = index_t{1} << 32;
+  /// What these may be; a temperature may also be 0.
+  static constexpr Range<double> temperature_range{1e-6, 1e6}, min_confidence_range{0, 1};
 
   /// \param capacity    positions of prompt and generated tokens together
   /// \param vocabulary  tokens of the target
   /// \param max_chain   the longest chain a draft can make
   /// \throws Error naming the option that is out of range
   const DecodeOptions& checked(index_t capacity, index_t vocabulary, index_t max_chain = most_positions) const {
-    const auto within = [](const char* what, auto found, auto least, auto most) {
-      if (found >= least && found <= most) return;
-      throw Error(what, fmt::format("{}", found), fmt::format("{} to {}", least, most));
+    const auto within = [](const char* what, index_t found, index_t least, index_t most) {
+      Range<index_t>{least, most}.check(what, found);
     };
-    within("capacity", capacity, index_t{1}, most_positions);
-    within("max_new_tokens", max_new_tokens, index_t{0}, most_positions);
-    within("chain", chain.value_or(1), index_t{1}, max_chain);
-    within("prefill_chunk", prefill_chunk, index_t{1}, most_positions);
-    for (const index_t id : stop_token_ids) within("stop_token_ids", id, index_t{0}, vocabulary - 1);
+    within("capacity", capacity, 1, most_positions);
+    within("max_new_tokens", max_new_tokens, 0, most_positions);
+    within("chain", chain.value_or(1), 1, max_chain);
+    within("prefill_chunk", prefill_chunk, 1, most_positions);
+    for (const index_t id : stop_token_ids) within("stop_token_ids", id, 0, vocabulary - 1);
     (void)StopStrings(stop_strings);  // refuses an empty one
     require(stop_strings.empty() || token_bytes, "token_bytes", "nothing", "the tokens' bytes, to find stop_strings");
-    if (temperature != 0) within("temperature, where it is not 0", temperature, 1e-6, 1e6);
+    if (temperature != 0) temperature_range.check("temperature, where it is not 0", temperature);
     truncation.check(), draft_truncation.value_or(truncation).check();
-    within("min_confidence", min_confidence, 0.0, 1.0);
+    min_confidence_range.check("min_confidence", min_confidence);
     return *this;
   }
 };

@@ -20,9 +20,8 @@
 #include <span>
 #include <type_traits>
 
-#include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
-#include <k3spec/core/format.hpp>
+#include <k3spec/core/range.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -35,11 +34,14 @@ struct Truncation {
   bool operator==(const Truncation&) const = default;
   bool keeps_all() const { return top_k == 0 && top_p == 1 && min_p == 0; }
 
+  static constexpr Range<index_t> top_k_range{.least = 0, .meaning = "0: all"};
+  static constexpr Range<double> top_p_range{.least = 0, .most = 1, .above = true}, min_p_range{0, 1};
+
   /// \throws Error naming what is out of range
   void check() const {
-    if (top_k < 0) throw Error("top_k", fmt::format("{}", top_k), "0 (all) or more");
-    if (!(top_p > 0 && top_p <= 1)) throw Error("top_p", fmt::format("{}", top_p), "more than 0, at most 1");
-    if (!(min_p >= 0 && min_p <= 1)) throw Error("min_p", fmt::format("{}", min_p), "0 to 1");
+    top_k_range.check("top_k", top_k);
+    top_p_range.check("top_p", top_p);
+    min_p_range.check("min_p", min_p);
   }
 
   /// Weights of all tokens, finite and not negative -> 0 where a token is not kept. Nothing is sorted and nothing

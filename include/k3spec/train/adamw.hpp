@@ -14,11 +14,12 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
-#include <k3spec/core/format.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/range.hpp>
 #include <k3spec/train/gradient_norm.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -31,17 +32,20 @@ struct AdamWOptions {
   /// Steps in a row that may be skipped because the gradient is not finite; one more throws.
   std::int64_t max_skipped_in_a_row = 20;
 
+  /// What each may be.
+  static constexpr Range<double> beta_range{.least = 0, .most = 1, .below = true}, eps_range{.least = 0, .above = true};
+  static constexpr Range<double> weight_decay_range{.least = 0};
+  static constexpr Range<double> max_grad_norm_range{
+      .least = 0, .most = std::numeric_limits<double>::infinity(), .above = true, .meaning = "infinity never clips"};
+
   /// \throws Error naming the option
   void check() const {
-    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
-      if (!holds) throw Error(std::string("AdamW: ") + name, fmt::format("{}", found), range);
-    };
-    wanted(beta1 >= 0 && beta1 < 1, "beta1", beta1, "0 <= beta1 < 1");
-    wanted(beta2 >= 0 && beta2 < 1, "beta2", beta2, "0 <= beta2 < 1");
-    wanted(eps > 0 && std::isfinite(eps), "eps", eps, "a number > 0");
-    wanted(weight_decay >= 0 && std::isfinite(weight_decay), "weight_decay", weight_decay, "a number >= 0");
-    wanted(max_grad_norm > 0, "max_grad_norm", max_grad_norm, "a number > 0 (infinity never clips)");
-    wanted(max_skipped_in_a_row >= 0, "max_skipped_in_a_row", static_cast<double>(max_skipped_in_a_row), ">= 0");
+    beta_range.check("AdamW: beta1", beta1);
+    beta_range.check("AdamW: beta2", beta2);
+    eps_range.check("AdamW: eps", eps);
+    weight_decay_range.check("AdamW: weight_decay", weight_decay);
+    max_grad_norm_range.check("AdamW: max_grad_norm", max_grad_norm);
+    Range<std::int64_t>{0}.check("AdamW: max_skipped_in_a_row", max_skipped_in_a_row);
   }
 };
 

@@ -6,11 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <string>
 
-#include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
-#include <k3spec/core/format.hpp>
+#include <k3spec/core/range.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -27,19 +25,16 @@ struct WarmupCosine {
   index_t total_steps = 1000;
   double min_lr_ratio = 0.1;
 
+  /// What each may be; total_steps may also be open.
+  static constexpr Range<double> lr_range{.least = 0}, min_lr_ratio_range{0, 1};
+  static constexpr Range<index_t> warmup_range{0, max_steps}, total_range{1, max_steps};
+
   /// \throws Error naming the field
   void check() const {
-    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
-      if (!holds) throw Error(std::string("schedule: ") + name, fmt::format("{}", found), range);
-    };
-    wanted(lr >= 0 && std::isfinite(lr), "lr", lr, "a number >= 0");
-    const auto count = [](index_t found, const char* name, index_t least) {
-      if (found >= least && found <= max_steps) return;
-      throw Error(std::string("schedule: ") + name, std::to_string(found), fmt::format("{} to {}", least, max_steps));
-    };
-    count(warmup_steps, "warmup_steps", 0);
-    if (total_steps != open) count(total_steps, "total_steps", 1);
-    wanted(min_lr_ratio >= 0 && min_lr_ratio <= 1, "min_lr_ratio", min_lr_ratio, "0 to 1");
+    lr_range.check("schedule: lr", lr);
+    warmup_range.check("schedule: warmup_steps", warmup_steps);
+    if (total_steps != open) total_range.check("schedule: total_steps", total_steps);
+    min_lr_ratio_range.check("schedule: min_lr_ratio", min_lr_ratio);
   }
 
   /// The rate of step `step`, the first being 0.

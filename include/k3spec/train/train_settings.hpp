@@ -11,10 +11,12 @@
 #include <utility>
 
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/range.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/train/adamw.hpp>
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/fc_init.hpp>
+#include <k3spec/train/metrics.hpp>
 #include <k3spec/train/schedule.hpp>
 #include <k3spec/train/ttt_loss.hpp>
 
@@ -55,32 +57,33 @@ struct TrainSettings {
   constexpr index_t tokens() const { return accumulate * rows(); }
   constexpr TttLoss ttt_loss() const { return {lk, lk_kl_scale, lk_kl_decay}; }
 
+  /// What each may be for itself.
+  static constexpr Range<index_t> batch_range{1}, accumulate_range{1}, length_range{2}, anchors_range{1};
+  static constexpr Range<index_t> ttt_steps_range{1, TttMetrics::max_steps};
+  static constexpr Range<double> gamma_range{.least = 0,
+                                             .most = std::numeric_limits<double>::infinity(),
+                                             .above = true,
+                                             .meaning = "infinity: slots weigh alike"};
+  static constexpr Range<double> positive{.least = 0, .above = true}, weight_range{.least = 0};
+
   /// \throws Error naming the setting
   void check() const {
-    const auto at_least = [](const char* name, index_t found, index_t least) {
-      if (found < least) throw Error(name, fmt::format("{}", found), fmt::format("at least {}", least));
-    };
-    const auto wanted = [](bool holds, const char* name, double found, const char* range) {
-      if (!holds) throw Error(name, fmt::format("{}", found), range);
-    };
-    at_least("batch", batch, 1);
-    at_least("accumulate", accumulate, 1);
-    at_least("length", length, 2);
-    at_least("ttt_steps", ttt_steps, 1);
-    at_least("anchors", anchors, 1);
+    batch_range.check("batch", batch);
+    accumulate_range.check("accumulate", accumulate);
+    length_range.check("length", length);
+    ttt_steps_range.check("ttt_steps", ttt_steps);
+    anchors_range.check("anchors", anchors);
     ttt_loss().check();
     if (packing == Packing::through_target) {
       throw Error("packing", "through_target",
                   "none or apart: Kimi K3's recurrent layers carry their state over a document's end");
     }
-    wanted(gamma > 0, "gamma", gamma, "a number > 0 (infinity: slots weigh alike)");
-    wanted(markov_deviation > 0 && std::isfinite(markov_deviation), "markov_deviation", markov_deviation,
-           "a number > 0");
-    wanted(prefix_base > 0 && std::isfinite(prefix_base), "prefix_base", prefix_base, "a number > 0");
-    for (const auto& [name, weight] : {std::pair("ce_alpha", ce_alpha), std::pair("l1_alpha", l1_alpha),
-                                       std::pair("confidence_alpha", confidence_alpha)}) {
-      wanted(weight >= 0 && std::isfinite(weight), name, weight, "a number >= 0");
-    }
+    gamma_range.check("gamma", gamma);
+    positive.check("markov_deviation", markov_deviation);
+    positive.check("prefix_base", prefix_base);
+    weight_range.check("ce_alpha", ce_alpha);
+    weight_range.check("l1_alpha", l1_alpha);
+    weight_range.check("confidence_alpha", confidence_alpha);
     if (batch > max_rows / length) {
       throw Error("batch and length", fmt::format("{} windows of {}", batch, length),
                   fmt::format("at most {} tokens a step", max_rows));

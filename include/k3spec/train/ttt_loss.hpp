@@ -15,7 +15,7 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/conventions.hpp>
-#include <k3spec/core/format.hpp>
+#include <k3spec/core/range.hpp>
 #include <k3spec/losses/lk_loss.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -31,11 +31,12 @@ struct TttLoss {
   double kl_scale = 1, kl_decay = 3;  ///< lambda's
   bool operator==(const TttLoss&) const = default;
 
+  static constexpr Range<double> kl_scale_range{0, 1}, kl_decay_range{.least = 0};
+
   /// \throws Error naming the option that is out of range
   void check() const {
-    if (!(kl_scale >= 0 && kl_scale <= 1)) throw Error("lk_kl_scale", fmt::format("{}", kl_scale), "0 to 1");
-    if (kl_decay >= 0 && std::isfinite(kl_decay)) return;
-    throw Error("lk_kl_decay", fmt::format("{}", kl_decay), "a number >= 0");
+    kl_scale_range.check("lk_kl_scale", kl_scale);
+    kl_decay_range.check("lk_kl_decay", kl_decay);
   }
 
   /// w
