@@ -1,6 +1,7 @@
 // Rewrites a DeepSeek-V3 EAGLE-3 draft in the layout that vLLM and SGLang load, or one of that layout in this library's
-// own, both in bfloat16. With --probe also inputs and the logits that this library computes from what it wrote, for a
-// comparison in another framework (tests/reference/compare_export.py is one).
+// own, both in bfloat16; --from nemo does the latter for Kimi K3's drafts that NeMo Automodel wrote. With --probe also
+// inputs and the logits that this library computes from what it wrote, for a comparison in another framework
+// (tests/reference/compare_export.py is one).
 
 #include <filesystem>
 #include <string>
@@ -17,6 +18,8 @@
 #include <k3spec/io/outputs.hpp>
 
 #include "common/eagle3_form.hpp"
+#include "common/nemo_draft.hpp"
+#include "common/notes.hpp"
 #include "common/program.hpp"
 
 using namespace k3spec;
@@ -36,6 +39,8 @@ struct Options {
   AuxStream assumed_stream = AuxStream::running_sum;
   LayerIds assumed_ids = LayerIds::layers_executed;
   bool assume = false;
+  WrittenBy from = WrittenBy::k3spec;
+  std::vector<index_t> assumed_layers;
 };
 
 /// A draft's folder, with what a file of another engine's need not say.
@@ -145,6 +150,7 @@ template <class Config>
 void convert(const Options& o) {
   using Draft = Eagle3Draft<Config>;
   const auto draft = load<Draft, bfloat16>(o.draft, o);
+  examples::say_notes(draft.notes);
   std::error_code failed;
   fs::create_directories(o.out, failed);
   if (failed) throw Error(o.out.string(), failed.message(), "a directory that can be created");
@@ -160,9 +166,25 @@ void convert(const Options& o) {
   if (!o.probe.empty()) write_probe<Config>(o);
 }
 
+void convert_from_nemo(const Options& o, bool layout_given) {
+  if (layout_given && o.layout != "k3spec") {
+    throw Error("--layout", o.layout + " with --from nemo",
+                "k3spec: engines have no loader for drafts without positions");
+  }
+  if (!o.probe.empty()) throw Error("--probe", "it with --from nemo", "--layout engine, whose files others load");
+  check_outputs(o);
+  examples::NemoDraft nemo{.draft = o.draft, .out = o.out, .layer_ids = o.assumed_layers, .metadata = {mark}};
+  if (o.assume) nemo.aux_stream = o.assumed_stream, nemo.counting = o.assumed_ids;
+  examples::convert_nemo_draft(nemo);
+  fmt::print("k3spec layout: {}\n", printable(o.out.string()));
+}
+
 void run(const Options& o) {
-  const auto file = o.draft / draft_config_name;
+  const auto file = draft_folder(o.draft).path / draft_config_name;
   const io::json config = io::read_json(file);
+  if (io::nemo_kind(config)) {
+    throw Error(file.string(), "a draft that NeMo Automodel wrote, which leaves fields unsaid", "--from nemo with it");
+  }
   if (io::draft_kind(config) != DraftKind::eagle3) {
     throw Error(file.string() + ": architectures",
                 io::detail::field_text(io::detail::find_field(config, "architectures")), "an EAGLE-3 draft's");
@@ -196,8 +218,18 @@ int main(int argc, char** argv) {
   auto* ids = examples::add_named(app, "--assume-layer-ids", o.assumed_ids,
                                   "How a file counts the target's layers if it does not name it");
   stream->needs(ids), ids->needs(stream);  // half of it would be a guess
+  auto* from = examples::add_named(app, "--from", o.from,
+                                   "nemo: the draft is one of Kimi K3's own block that NeMo Automodel wrote");
+  app.add_option("--assume-layers", o.assumed_layers,
+                 "nemo: the target's layers that an EAGLE-3 draft reads, unless its recipe left them to NeMo")
+      ->delimiter(',')
+      ->needs(from);
   app.add_option("--probe", o.probe, "File for inputs and this library's logits");
   CLI11_PARSE(app, argc, argv);
   o.assume = stream->count() > 0;
-  return examples::run_program("convert_draft", [&] { run(o); });
+  const bool layout_given = app.count("--layout") > 0;
+  return examples::run_program("convert_draft", [&] {
+    if (o.from == WrittenBy::nemo) return convert_from_nemo(o, layout_given);
+    run(o);
+  });
 }

@@ -57,6 +57,8 @@ void print_tensors(const io::Checkpoint& checkpoint, bool list) {
              checkpoint.files().size(), checkpoint.files().size() == 1 ? "" : "s");
 }
 
+void print_note(const std::string& note) { fmt::print(stderr, "note: {}\n", note); }
+
 void print_metadata(const io::Checkpoint& checkpoint) {
   for (const auto& file : checkpoint.files()) {
     for (const auto& [key, value] : file.metadata())
@@ -70,7 +72,7 @@ std::filesystem::path config_file(const std::filesystem::path& checkpoint) {
   return (std::filesystem::is_directory(checkpoint, ignored) ? checkpoint : checkpoint.parent_path()) / "config.json";
 }
 
-using Check = void (*)(const io::json&, std::string_view);
+using Check = std::vector<std::string> (*)(const io::json&, std::string_view);
 
 const std::map<std::string, Check> configs_by_name{
     {"deepseek-v3", io::check_config<configs::DeepSeekV3>},
@@ -105,9 +107,10 @@ int main(int argc, char** argv) {
     const auto checkpoint = io::Checkpoint::open(path, prefix);
     if (!quiet) print_metadata(checkpoint);
     print_tensors(checkpoint, !quiet);
+    for (const auto& note : checkpoint.notes()) print_note(note);
     if (!config.empty()) {
       const auto file = config_file(path);
-      configs_by_name.at(config)(io::read_json(file), file.string());
+      for (const auto& note : configs_by_name.at(config)(io::read_json(file), file.string())) print_note(note);
       fmt::print("{}: agrees with {}\n", shown(file.string()), config);
     }
   } catch (const std::exception& e) {

@@ -89,6 +89,47 @@ train k3
 expect 1 "architectures: found a Kimi K3 draft, wanted one with DeepSeek-V3's block" --draft "$dir/k3/latest" --out "$dir/e"
 expect 1 "architectures: found" --draft "$tiny" --out "$dir/e"
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"
+
+# Kimi K3's own block as NeMo Automodel writes it: EAGLE-3's file lacks eight fields, and keeps its target's depth.
+own="$dir/k3/latest" nemo="$dir/nemo"
+mkdir "$nemo" && cp "$own/model.safetensors" "$nemo"
+nemo_config() {  # arguments of sed
+  grep -v '"num_aux_hidden_states"\|"mla_norm_eps"\|"train_embeddings"\|"aux_stream"\|"layer_ids"\|"softmax_mscale"\|"state_norm"\|"ttt_steps"' \
+    "$own/config.json" | sed -e '/"aux_layer_ids"/,/\]/d' -e 's/KimiK3Eagle3DraftModel/LlamaEagle3DraftModel/' \
+    -e 's/"kimi_k3"/"kimi_linear"/' -e 's/"num_hidden_layers": 1/"num_hidden_layers": 8/' "$@" >"$nemo/config.json"
+}
+nemo_config
+expect 1 "nemo/config.json: found a draft that NeMo Automodel wrote, which leaves fields unsaid" \
+  --draft "$nemo" --out "$dir/e" --layout k3spec
+expect 1 "found no draft of Kimi K3's that NeMo Automodel wrote" --draft "$own" --out "$dir/e" --from nemo
+expect 1 "--layout: found engine with --from nemo" --draft "$nemo" --out "$dir/e" --from nemo --layout engine
+[[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"
+from_nemo=(--draft "$nemo" --out "$dir/of_nemo" --from nemo)
+expect 0 "k3spec layout" "${from_nemo[@]}"
+[[ "$output" == *"nemo/config.json: it does not say, so assumed as NeMo Automodel has it: aux_layer_ids [1,3,4],"* ]] ||
+  fail "what was assumed is not said: $output"
+# The run's own file, but for the steps that NeMo does not say and the element type.
+diff <(grep -v '"ttt_steps"\|"dtype"' "$own/config.json") <(grep -v '"dtype"' "$dir/of_nemo/config.json") ||
+  fail "another config.json than the run's own"
+expect 0 "k3spec layout" "${from_nemo[@]}" --assume-layers 2,4,6 --assume-aux-stream residual_mixture \
+  --assume-layer-ids layers_executed
+tr -d ' \n' <"$dir/of_nemo/config.json" >"$dir/flat"
+grep -q '"aux_layer_ids":\[2,4,6\],"aux_stream":"residual_mixture"' "$dir/flat" || fail "assumed, but lost: $(cat "$dir/flat")"
+nemo_config -e 's/"hidden_size": 128/"hidden_size": 128, "residual_multiplier": 2/'
+expect 0 "config.json: not known here, and so not heeded, though it may change what the model computes: 'residual_multiplier'" \
+  "${from_nemo[@]}"
+nemo_config -e 's/"hidden_act": "situ"/"hidden_act": "silu"/'
+expect 1 "hidden_act: found \"silu\", wanted \"situ\"" "${from_nemo[@]}"
+
+# A run's folder means its newest checkpoint, also in a copy that has a folder for its link; one without it is refused.
+run="$dir/v3"
+expect 0 "engine layout" --draft "$run" --out "$dir/of_run"
+cmp "$dir/of_run/model.safetensors" "$dir/engine3/model.safetensors" || exit 1
+cp -rL "$run" "$dir/copied"
+expect 0 "note: $dir/copied/latest: a folder of its own" --draft "$dir/copied" --out "$dir/of_run"
+rm -r "$dir/copied/latest"
+expect 1 "$dir/copied/latest: found nothing, where a run has a link to its newest checkpoint, wanted a checkpoint by its name" \
+  --draft "$dir/copied" --out "$dir/of_run"
 if [[ -z "$python" ]]; then
   echo "python3 with torch and numpy is not there: the logits were not compared"
   exit 77

@@ -23,3 +23,14 @@ mkfifo "$dir/fifo.safetensors"
 expect 1 "fifo.safetensors: found a FIFO, wanted a regular file" "$dir/fifo.safetensors"
 expect 1 "nowhere: found No such file or directory" nowhere
 expect 1 "train.txt: header length: found" "$tiny/train.txt"
+# What is odd about a checkpoint but does not matter is noted; what its config.json says otherwise is refused.
+mkdir "$dir/odd" && cp "$tiny"/*.json "$dir/odd" && ln -s "$PWD/$tiny"/*.safetensors "$dir/odd"
+sed -i 's/"total_size": [0-9]*/"total_size": 7/' "$dir/odd/model.safetensors.index.json"
+expect 0 "metadata.total_size: 7, where the tensors of its shards take 2954368 bytes" "$dir/odd" --quiet
+sed -i 's/"hidden_size": 128,/"hidden_size": 128, "residual_multiplier": 2,/' "$dir/odd/config.json"
+expect 0 "so not heeded, though it may change what the model computes: 'residual_multiplier'" "$dir/odd" --config kimi-k3-tiny
+sed -i 's/"noaux_tc"/"greedy"/; s/"compressed-tensors"/"gptq"/' "$dir/odd/config.json"
+expect 1 'topk_method: found "greedy", wanted "noaux_tc"' "$dir/odd" --config kimi-k3-tiny
+expect 1 'quantization_config.quant_method: found "gptq"' "$dir/odd" --config kimi-k3-tiny
+cp "$dir/odd/model-00001-of-00002.safetensors" "$dir/odd/model.safetensors"
+expect 0 "model.safetensors is read, and not the files that model.safetensors.index.json beside it names" "$dir/odd" --quiet

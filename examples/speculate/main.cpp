@@ -14,6 +14,7 @@
 #include <k3spec/target/load.hpp>
 
 #include "../common/eagle3_form.hpp"
+#include "../common/notes.hpp"
 #include "../common/program.hpp"
 #include "contestant.hpp"
 #include "options.hpp"
@@ -46,7 +47,7 @@ std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path
 
 template <DraftKind Kind, class Config>
 void check_file(const io::json& config, const std::string& file) {
-  io::check_draft_config<Kind, Config>(config, file);
+  examples::say_notes(io::check_draft_config<Kind, Config>(config, file));
   const auto layers = io::draft_layer_ids<Kind, Config>(config, file);
   const auto conventions = io::draft_conventions<Kind>(config, file);
   if constexpr (Kind == DraftKind::eagle3) {
@@ -68,6 +69,7 @@ void check_drafts(const std::vector<std::filesystem::path>& folders) {
   for (const auto& folder : folders) {
     const std::string file = (folder / draft_config_name).string();
     const io::json config = io::read_json(file);
+    examples::say_notes(io::Checkpoint::open(folder).notes());
     switch (kind_of(config, file)) {
       case DraftKind::eagle3:
         examples::with_eagle3_form(examples::eagle3_form_of(config),
@@ -121,9 +123,10 @@ void check_confidence(const Options& o, const std::vector<Contestant>& all) {
 void decode(Options& o, const CLI::App& app) {
   const Cpu cpu = examples::make_device(o.device);
   examples::check(o, app);
+  for (auto& draft : o.drafts) draft = examples::found_draft(draft);
   check_drafts(o.drafts);
   Parameters<K3Target<TargetConfig>, float> target_parameters;
-  load_target<TargetConfig>(o.target, target_parameters);
+  examples::say_notes(load_target<TargetConfig>(o.target, target_parameters));
   const examples::Target target(target_parameters.weights());
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;

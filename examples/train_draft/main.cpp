@@ -9,6 +9,7 @@
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 
+#include "../common/notes.hpp"
 #include "flags.hpp"
 #include "outputs.hpp"
 
@@ -112,11 +113,17 @@ int train(Options o, const examples::StopSignals& stop) {
   const Cpu cpu = examples::make_device(o.device);
   const auto latest = CheckpointDirectory(o.out).latest();
   if (o.resume) {
-    if (!latest) throw Error("--resume", "no checkpoint in " + o.out.string(), "one to go on from");
+    if (!latest) {
+      const auto unnamed = CheckpointDirectory(o.out).newest();  // a copy of a run may have lost its link
+      if (!unnamed) throw Error("--resume", "no checkpoint in " + o.out.string(), "one to go on from");
+      throw Error("--resume",
+                  fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
+                  "such a link to a checkpoint: with it the run goes on");
+    }
     if (o.init_from) throw Error("--init-from", "it with --resume", "one of them");
     take_draft(o, *latest, "--resume", "the resumed run's own");
   } else if (o.init_from) {
-    o.init_from = CheckpointDirectory::resolve(*o.init_from);
+    o.init_from = examples::found_draft(*o.init_from);
     take_draft(o, *o.init_from, "--init-from", "that of " + o.init_from->string());
   }
   complete(o);

@@ -15,15 +15,14 @@
 #include <k3spec/target/load.hpp>
 #include <k3spec/train/trainer.hpp>
 
+#include "../common/notes.hpp"
 #include "training_run.hpp"
 
 namespace k3spec::examples {
 
 inline Parameters<K3Target<TargetConfig>, float> load_target_from(const std::filesystem::path& directory) {
-  const auto config = directory / "config.json";
-  io::check_target_config<TargetConfig>(io::read_json(config), config.string());
   Parameters<K3Target<TargetConfig>, float> parameters;
-  load_target<TargetConfig, float>(io::Checkpoint::open(directory, "language_model."), parameters);
+  say_notes(load_target<TargetConfig>(directory, parameters));
   return parameters;
 }
 
@@ -92,12 +91,14 @@ int run(const Job& job, F&& make_setup) {
   std::optional<LoadedDraft<Draft, float>> draft;
   if (job.init_from) {
     draft = load_draft<Draft, float>(*job.init_from);
+    say_notes(draft->notes);
     require_finite<Draft>(draft->parameters.weights(), job.init_from->string());
   }
   auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(text);
   Trainer::check(setup, o.settings);  // the target takes longest: what cannot be is said before
   const auto data = DataFingerprints::of(job.cpu, text, heldout);
   if (job.resumed) {
+    say_notes(io::Checkpoint::open(*job.resumed).notes());
     Trainer::check_resume(*job.resumed, setup, o.settings, data, o.other_data ? OtherData::take : OtherData::refuse);
   }
   const std::string layers = io::json(setup.layer_ids).dump();
