@@ -16,8 +16,10 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The file that says what a draft is.
 inline constexpr const char* draft_config_name = "config.json";
 
+/// Where a draft is.
 struct DraftFolder {
   std::filesystem::path path;
   std::string note = {};  ///< for the user, as messages may show it; empty: nothing is odd
@@ -64,6 +66,7 @@ inline DraftFolder latest_checkpoint(const std::filesystem::path& latest, const 
 
 }  // namespace detail
 
+/// The folder of the draft that a path stands for.
 /// \param path  a draft's folder, or a run's, or `latest` in a run's
 /// \throws Error on a run that has checkpoints, but no `latest` that leads to one: any choice would be a guess
 inline DraftFolder draft_folder(const std::filesystem::path& path) {

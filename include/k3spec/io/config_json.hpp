@@ -65,6 +65,7 @@ Differences target_differences(const json& root) {
   return fields.differences;
 }
 
+/// Refuses a target's config.json that says otherwise than Config.
 /// \param subject  the file's name
 /// \returns notes for the user, as messages may show them: fields that are not known here
 /// \throws Error that lists every difference

@@ -111,6 +111,7 @@ Differences draft_differences(const json& root) {
   return fields.differences;
 }
 
+/// Refuses a draft's config.json that says otherwise than Config.
 /// \param subject  the file's name
 /// \returns notes for the user, as messages may show them: fields that are not known here
 /// \throws Error that lists every difference; also on a file of NeMo Automodel's as it is (io/nemo_config.hpp)

@@ -39,6 +39,7 @@ inline std::optional<DraftKind> nemo_kind(const json& root) {
   return is("KimiK3DSparkModel") ? std::optional(DraftKind::dspark) : std::nullopt;
 }
 
+/// A file with what it did not say.
 struct CompletedConfig {
   json config;
   /// What was filled in, one sentence, as messages may show it.
