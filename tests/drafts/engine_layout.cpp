@@ -31,9 +31,11 @@ struct NoQueryLatent : test::DeepSeekEvenCases {
   static constexpr std::optional<index_t> pad_token_id = std::nullopt;
 };
 struct OtherWidth : Odd {
+  static constexpr bool train_embeddings = true;
   static constexpr index_t target_hidden_size = 20;
 };
 struct Whole : Odd {
+  static constexpr bool train_embeddings = true;
   static constexpr index_t draft_vocab_size = vocab_size;
   static constexpr index_t target_hidden_size = 20, num_aux_hidden_states = 2;
 };

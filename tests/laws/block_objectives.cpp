@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <tests/laws/check_laws.hpp>
+#include <tests/support/case_configs.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 
@@ -17,10 +18,10 @@ namespace {
 constexpr index_t blocks = 2;
 
 template <class Preset>
-struct Small : Preset {
+struct Small : test::NoSpecialTokens<Preset> {
   static constexpr index_t vocab_size = 23;
-  static constexpr index_t hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
-  static constexpr std::optional<index_t> pad_token_id = std::nullopt, mask_token_id = 22;
+  static constexpr index_t hidden_size = 9, target_hidden_size = 9, intermediate_size = 13;
+  static constexpr std::optional<index_t> mask_token_id = 22;
   static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
   static constexpr std::optional<index_t> q_lora_rank = 5;
   static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;

@@ -10,17 +10,17 @@ namespace k3spec::laws {
 
 inline constexpr index_t steps = 3;
 
-struct Small : configs::KimiK3 {
+struct Small : test::NoSpecialTokens<configs::KimiK3> {
   static constexpr index_t vocab_size = 23, draft_vocab_size = 11;
   static constexpr index_t hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
-  static constexpr std::optional<index_t> pad_token_id = std::nullopt;
   static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
   static constexpr std::optional<index_t> q_lora_rank = 5;
   static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;
   static constexpr bool train_embeddings = true;
 };
-/// EAGLE-3.1's norms, embeddings as they were, a vocabulary of one token.
+/// EAGLE-3.1's norms, the target's embeddings (and so its width), a vocabulary of one token.
 struct Small31 : Small {
+  static constexpr index_t target_hidden_size = 9;
   static constexpr index_t draft_vocab_size = 1;
   static constexpr bool fc_norm = true, norm_output = true, train_embeddings = false;
 };
@@ -30,7 +30,7 @@ struct SmallDeepSeek : test::DeepSeekCases<Small> {
   static constexpr index_t qk_rope_head_dim = 4;
 };
 struct SmallDeepSeek31 : SmallDeepSeek {
-  static constexpr bool fc_norm = true, norm_output = true, train_embeddings = false;
+  static constexpr bool fc_norm = true, norm_output = true;
   static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
   static constexpr std::optional<Yarn> rope_scaling = test::yarn_of_cases;
   static constexpr SoftmaxMscale softmax_mscale = SoftmaxMscale::yarn_mscale_squared;

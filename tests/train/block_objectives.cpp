@@ -8,14 +8,16 @@
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/dspark_objective.hpp>
 
+#include "tests/support/case_configs.hpp"
+
 using namespace k3spec;
 
 namespace {
 
 template <class Preset>
-struct Small : Preset {
+struct Small : test::NoSpecialTokens<Preset> {
   static constexpr index_t vocab_size = 23;
-  static constexpr index_t hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
+  static constexpr index_t hidden_size = 9, target_hidden_size = 9, intermediate_size = 13;
   static constexpr std::optional<index_t> pad_token_id = 0, mask_token_id = 22;
   static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
   static constexpr std::optional<index_t> q_lora_rank = 5;

@@ -13,6 +13,8 @@ struct SmallTarget : configs::KimiK3 {
   static constexpr index_t intermediate_size = 35;
   static constexpr index_t num_hidden_layers = 6;
   static constexpr std::optional<index_t> bos_token_id = 48, eos_token_id = 49, pad_token_id = 50;
+  static constexpr std::optional<index_t> media_token_id = std::nullopt;
+  static constexpr std::array<index_t, 0> other_stop_token_ids{};
   static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
   static constexpr std::optional<index_t> q_lora_rank = 11;
   static constexpr index_t kv_lora_rank = 7;

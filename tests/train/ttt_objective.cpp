@@ -11,6 +11,7 @@
 #include <k3spec/train/teacher.hpp>
 #include <k3spec/train/ttt_objective.hpp>
 
+#include "tests/support/case_configs.hpp"
 #include "tests/support/same_bits.hpp"
 
 using namespace k3spec;
@@ -18,7 +19,7 @@ using namespace k3spec;
 namespace {
 
 template <class Preset, index_t DraftVocabulary>
-struct Small : Preset {
+struct Small : test::NoSpecialTokens<Preset> {
   static constexpr index_t vocab_size = 23, draft_vocab_size = DraftVocabulary;
   static constexpr index_t hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
   static constexpr std::optional<index_t> pad_token_id = 0;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/complete.hpp>
 #include <k3spec/config/stop_tokens.hpp>
 #include <k3spec/core/error.hpp>
 
@@ -69,26 +70,67 @@ struct CheckedPositions {
 };
 
 /// What latent attention alone looks at.
-template <class Config>
-struct CheckedAttention : CheckedPositions<Config> {
+template <class Given>
+struct CheckedAttention : CheckedPositions<complete_attention_t<Given>> {
+ private:
+  using Config = complete_attention_t<Given>;
   static_assert(Config::num_key_value_heads == Config::num_attention_heads,
                 "config: num_key_value_heads must equal num_attention_heads; latent attention has no grouped heads");
   static_assert(Config::num_attention_heads > 0 && Config::qk_nope_head_dim > 0 && Config::qk_rope_head_dim > 0 &&
                     Config::v_head_dim > 0 && Config::kv_lora_rank > 0 && Config::q_lora_rank.value_or(1) > 0,
                 "config: head counts and head and latent dims must be positive");
+  static_assert(Config::mla_norm_eps > 0, "config: mla_norm_eps must be positive");
 };
+
+/// An id that is one of `vocabulary` tokens, or none.
+constexpr bool is_token(std::optional<index_t> id, index_t vocabulary) {
+  return !id.has_value() || (*id >= 0 && *id < vocabulary);
+}
+
+/// Whether all of a config's other_stop_token_ids and its media_token_id, where it has them, are tokens.
+template <class Config>
+constexpr bool has_sound_stops() {
+  bool sound = true;
+  if constexpr (requires { Config::other_stop_token_ids; }) {
+    for (const index_t id : Config::other_stop_token_ids) sound = sound && is_token(id, Config::vocab_size);
+  }
+  if constexpr (requires { Config::media_token_id; }) {
+    sound = sound && is_token(Config::media_token_id, Config::vocab_size);
+  }
+  return sound;
+}
+
+template <class Config>
+constexpr bool has_sound_activation() {
+  if constexpr (ActivationFields<Config>) {
+    return Config::activation_situ_beta > 0 && Config::activation_situ_linear_beta.value_or(1) > 0;
+  }
+  return true;
+}
 
 template <class Config>
 struct CheckedBackbone : CheckedAttention<Config> {
   static_assert(Config::vocab_size > 0 && Config::hidden_size > 0 && Config::intermediate_size > 0,
                 "config: vocab_size, hidden_size and intermediate_size must be positive");
+  static_assert(Config::rms_norm_eps > 0, "config: rms_norm_eps must be positive");
+  static_assert(has_sound_activation<Config>(), "config: activation_situ_beta and its linear one must be positive");
+  static_assert(is_token(Config::bos_token_id, Config::vocab_size),
+                "config: bos_token_id must be below vocab_size, or none");
+  static_assert(is_token(Config::eos_token_id, Config::vocab_size),
+                "config: eos_token_id must be below vocab_size, or none");
+  static_assert(is_token(Config::pad_token_id, Config::vocab_size),
+                "config: pad_token_id must be below vocab_size, or none");
+  static_assert(has_sound_stops<Config>(),
+                "config: other_stop_token_ids and media_token_id must be below vocab_size, or none");
 };
 
 }  // namespace detail
 
 /// Instantiate, or derive from, to refuse configs no target can have.
-template <class Config>
-struct CheckedTarget : detail::CheckedBackbone<Config> {
+template <class Given>
+struct CheckedTarget : detail::CheckedBackbone<complete_target_t<Given>> {
+ private:
+  using Config = complete_target_t<Given>;
   static_assert(Config::backbone == Backbone::kimi_k3,
                 "config: the target is Kimi K3; DeepSeek-V3 is a draft's backbone");
   static_assert(detail::is_layer_list(Config::full_attn_layers, Config::num_hidden_layers),
@@ -103,21 +145,35 @@ struct CheckedTarget : detail::CheckedBackbone<Config> {
                 "config: topk_group must be from 1 to num_expert_group");
   static_assert(Config::moe_layer_freq >= 1 && Config::first_k_dense_replace >= 0,
                 "config: moe_layer_freq must be at least 1 and first_k_dense_replace at least 0");
+  static_assert(Config::num_experts_per_token <= Config::num_experts / Config::num_expert_group * Config::topk_group,
+                "config: num_experts_per_token must not be more than the experts of topk_group groups");
+  static_assert(Config::moe_intermediate_size > 0 && Config::routed_expert_hidden_size > 0 &&
+                    Config::num_shared_experts >= 0,
+                "config: an expert's sizes must be positive and num_shared_experts not negative");
+  static_assert(Config::kda_gate_lower_bound.value_or(-1) < 0, "config: kda_gate_lower_bound must be negative or none");
+  static_assert(Config::target_mla_norm_eps > 0, "config: target_mla_norm_eps must be positive");
   static_assert(Config::attn_res_block_size.value_or(1) >= 1, "config: attn_res_block_size must be positive or none");
 };
 
 /// The same for EAGLE-3 drafts.
-template <class Config>
-struct CheckedEagle3 : detail::CheckedBackbone<Config> {
+template <class Given>
+struct CheckedEagle3 : detail::CheckedBackbone<complete_eagle3_t<Given>> {
+ private:
+  using Config = complete_eagle3_t<Given>;
   static_assert(Config::draft_vocab_size > 0 && Config::draft_vocab_size <= Config::vocab_size,
                 "config: draft_vocab_size must be from 1 to vocab_size: the draft can say only what the target can");
   static_assert(Config::num_aux_hidden_states >= 1 && Config::target_hidden_size > 0,
                 "config: num_aux_hidden_states and target_hidden_size must be positive");
+  static_assert(Config::hidden_size == Config::target_hidden_size || Config::train_embeddings,
+                "config: hidden_size must be target_hidden_size, or train_embeddings true: else the embedding is the "
+                "target's");
 };
 
 /// The same for DFlash drafts.
-template <class Config>
-struct CheckedDFlash : detail::CheckedBackbone<Config> {
+template <class Given>
+struct CheckedDFlash : detail::CheckedBackbone<complete_dflash_t<Given>> {
+ private:
+  using Config = complete_dflash_t<Given>;
   static_assert(Config::backbone == Backbone::kimi_k3,
                 "config: block drafts have Kimi K3's backbone only; no rotary positions of blocks are implemented");
   static_assert(Config::block_size >= 2,
@@ -125,11 +181,15 @@ struct CheckedDFlash : detail::CheckedBackbone<Config> {
   static_assert(Config::num_draft_layers >= 1 && Config::num_target_layers >= 1 && Config::target_hidden_size > 0,
                 "config: num_draft_layers, num_target_layers and target_hidden_size must be positive");
   static_assert(Config::sliding_window.value_or(1) >= 1, "config: sliding_window must be positive or none");
+  static_assert(detail::is_token(Config::mask_token_id, Config::vocab_size),
+                "config: mask_token_id must be below vocab_size, or none");
 };
 
 /// The same for DSpark drafts.
-template <class Config>
-struct CheckedDSpark : CheckedDFlash<Config> {
+template <class Given>
+struct CheckedDSpark : CheckedDFlash<complete_dspark_t<Given>> {
+ private:
+  using Config = complete_dspark_t<Given>;
   static_assert(Config::markov_rank >= 0, "config: markov_rank must not be negative; 0 is no Markov head");
   static_assert(!Config::confidence_head_with_markov || Config::markov_rank > 0,
                 "config: confidence_head_with_markov needs a Markov head, markov_rank > 0");

@@ -23,8 +23,6 @@ template <class Draft, Element T>
   requires(Draft::kind == DraftKind::dflash)
 class BlockHeads<Draft, T> {
  public:
-  static_assert(Draft::hidden == Draft::config::target_hidden_size,
-                "BlockHeads: a DFlash draft's hidden_size must be the target's, whose embedding and head it uses");
   /// Slot 0 holds the anchor itself.
   static constexpr index_t first_slot = 1;
   static constexpr bool has_confidence = false;

@@ -3,6 +3,7 @@
 /// A session that proposes nothing: with it a SpeculativeDecoder is plain decoding, of several texts together.
 /// defines: NoDraft
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/decode/draft_session.hpp>
 
@@ -10,8 +11,10 @@ namespace K3SPEC_NAMESPACE {
 
 /// A draft that proposes nothing, see DraftSession.
 /// \tparam TargetConfig  the target's
-template <class TargetConfig, Element T>
+template <ForTarget GivenTarget, Element T>
 class NoDraft {
+  using TargetConfig = complete_target_t<GivenTarget>;
+
  public:
   using value_type = T;
   using S = accumulate_t<T>;

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/target_session.hpp>
 
@@ -55,12 +56,14 @@ index_t choose_token(const Cpu& cpu, const DecodeOptions& options, const Samplin
 }
 
 /// Decoding without a draft: a forward of the target for each token.
-template <class Config, Element T>
+template <ForTarget Given, Element T>
 class PlainDecoder {
+  using Config = complete_target_t<Given>;
+
  public:
   /// \param capacity  the most positions of prompt and generated tokens together
   /// \throws Error on options out of range; those of a draft do not matter here
-  PlainDecoder(const FrozenTarget<Config, T>& target, index_t capacity, const DecodeOptions& options)
+  PlainDecoder(const FrozenTarget<Given, T>& target, index_t capacity, const DecodeOptions& options)
       : options_(options.checked(capacity, Config::vocab_size)),
         capacity_(capacity),
         text_(options),
@@ -88,7 +91,7 @@ class PlainDecoder {
   DecodeOptions options_;
   index_t capacity_;
   Continuation text_;
-  TargetSession<Config, T> session_;
+  TargetSession<Given, T> session_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

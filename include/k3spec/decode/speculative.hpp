@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/running_texts.hpp>
 
@@ -23,8 +24,9 @@ namespace K3SPEC_NAMESPACE {
 
 /// Target and draft may be of different configs as long as the widths agree.
 /// \tparam Session  Eagle3Session<Draft, T>, BlockSession<Draft, T>, or NoDraft<TargetConfig, T>
-template <class TargetConfig, DraftSession Session>
+template <ForTarget GivenTarget, DraftSession Session>
 class SpeculativeDecoder {
+  using TargetConfig = complete_target_t<GivenTarget>;
   static_assert(Session::target_hidden == TargetConfig::hidden_size,
                 "SpeculativeDecoder: the draft's target_hidden_size must be the target's hidden_size");
   static_assert(Session::vocabulary == TargetConfig::vocab_size,
@@ -32,7 +34,7 @@ class SpeculativeDecoder {
 
  public:
   using T = typename Session::value_type;
-  using Target = FrozenTarget<TargetConfig, T>;
+  using Target = FrozenTarget<GivenTarget, T>;
 
   /// \param layers       the target layers whose states the draft reads, as the conventions count them, in fc's order
   /// \param conventions  what the draft was trained with: LoadedDraft has them
@@ -288,7 +290,7 @@ class SpeculativeDecoder {
   DecodeOptions options_;
   index_t chain_, capacity_;
   RunningTexts texts_;
-  TargetSession<TargetConfig, T> target_;
+  TargetSession<GivenTarget, T> target_;
   Session draft_;
   // Of one forward: what goes into it, the tokens one position later, and per text how many, and how many to choose.
   std::vector<index_t> ids_, next_, counts_, choices_;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/target/forward.hpp>
@@ -17,10 +18,12 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Config is the target's.
-template <class Config, Element T>
+template <ForTarget Given, Element T>
 class TargetSession {
+  using Config = complete_target_t<Given>;
+
  public:
-  using Target = FrozenTarget<Config, T>;
+  using Target = FrozenTarget<Given, T>;
   using S = accumulate_t<T>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 

@@ -4,14 +4,16 @@
 /// EAGLE-3.1 (fc_norm). R rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 /// defines: AuxProjection
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// W below is the draft's weights, of which `fc` and `fc_norm` are read.
-template <class Config>
+template <class Given>
 struct AuxProjection {
+  using Config = complete_eagle3_t<Given>;
   static constexpr index_t count = Config::num_aux_hidden_states, size = Config::target_hidden_size;
   static constexpr index_t width = count * size, hidden = Config::hidden_size;
   static constexpr double eps = Config::rms_norm_eps;

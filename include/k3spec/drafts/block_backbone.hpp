@@ -12,8 +12,9 @@
 namespace K3SPEC_NAMESPACE {
 
 /// H hidden, A = num_target_layers · target_hidden_size; C context rows, N noise rows, in the order of BlockSpan.
-template <class Config>
-struct BlockBackbone : CheckedDFlash<Config> {
+template <ForDFlash Given>
+struct BlockBackbone : CheckedDFlash<Given> {
+  using Config = complete_dflash_t<Given>;
   static_assert(Config::backbone == Backbone::kimi_k3, "BlockBackbone: this backbone is not implemented");
   static constexpr index_t hidden = Config::hidden_size, block_size = Config::block_size;
   static constexpr index_t num_layers = Config::num_draft_layers;

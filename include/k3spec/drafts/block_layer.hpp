@@ -9,6 +9,7 @@
 /// defines: BlockLayer
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/complete.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/block_attention.hpp>
@@ -16,8 +17,9 @@
 namespace K3SPEC_NAMESPACE {
 
 /// H hidden; C context rows, N noise rows.
-template <class Config>
+template <class Given>
 struct BlockLayer {
+  using Config = complete_dflash_t<Given>;
   static constexpr index_t hidden = Config::hidden_size;
   static constexpr double eps = Config::rms_norm_eps;
   using Norm = KimiRMSNorm<hidden>;

@@ -4,15 +4,19 @@
 /// It owns neither embedding nor head: the frozen target's are used where they lie.
 /// defines: DFlashDraft
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// The DFlash draft: a block backbone that reads the target's embedding and head.
-template <class Config>
+template <ForDFlash Given>
 struct DFlashDraft {
+  using Config = complete_dflash_t<Given>;
   using config = Config;
+  static_assert(Config::hidden_size == Config::target_hidden_size,
+                "DFlashDraft: hidden_size must be target_hidden_size: embedding and head are the target's");
   static constexpr DraftKind kind = DraftKind::dflash;
   using Backbone = BlockBackbone<Config>;
   static constexpr index_t hidden = Backbone::hidden, block_size = Backbone::block_size;

@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/layers/confidence_head.hpp>
@@ -15,9 +16,14 @@
 namespace K3SPEC_NAMESPACE {
 
 /// The DSpark draft: a block backbone with embedding, head, Markov head and confidence head of its own.
-template <class Config>
-struct DSparkDraft : CheckedDSpark<Config> {
+template <ForDSpark Given>
+struct DSparkDraft : CheckedDSpark<Given> {
+  using Config = complete_dspark_t<Given>;
   using config = Config;
+  static_assert(
+      Config::hidden_size == Config::target_hidden_size || Config::train_embeddings,
+      "DSparkDraft: hidden_size must be target_hidden_size, or train_embeddings true: else embedding and head "
+      "are the target's");
   static constexpr DraftKind kind = DraftKind::dspark;
   using Backbone = BlockBackbone<Config>;
   static constexpr index_t hidden = Backbone::hidden, block_size = Backbone::block_size;

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
@@ -17,8 +18,9 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
-template <class Config>
-struct Eagle3Draft : CheckedEagle3<Config> {
+template <ForEagle3 Given>
+struct Eagle3Draft : CheckedEagle3<Given> {
+  using Config = complete_eagle3_t<Given>;
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
   static constexpr index_t hidden = Config::hidden_size;

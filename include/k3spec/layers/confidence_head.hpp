@@ -4,13 +4,15 @@
 /// defines: ConfidenceHead
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/complete.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// R rows, H hidden, rank that of the Markov head.
-template <class Config>
+template <ForConfidence Given>
 struct ConfidenceHead {
+  using Config = complete_confidence_t<Given>;
   static constexpr bool with_markov = Config::confidence_head_with_markov;
   static_assert(!with_markov || Config::markov_rank > 0,
                 "ConfidenceHead: confidence_head_with_markov needs a Markov head (markov_rank above 0)");

@@ -4,14 +4,16 @@
 /// defines: SiTU, SwiGLU, GatedMLP, SiTUMLP, SwiGLUMLP
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/config/complete.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// Kimi K3's activation with the config's β and λ.
-template <class Config>
+template <ForActivation Given>
 struct SiTU {
+  using Config = complete_activation_t<Given>;
   static constexpr auto formula() {
     if constexpr (Config::activation_situ_linear_beta.has_value()) {
       return situ_formula(Config::activation_situ_beta, *Config::activation_situ_linear_beta);

@@ -14,14 +14,16 @@
 #include <optional>
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/complete.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 #include <k3spec/ops/embedding.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// R = blocks · block_size rows, H hidden.
-template <class Config>
+template <ForMarkov Given>
 struct MarkovHead {
+  using Config = complete_markov_t<Given>;
   static_assert(Config::markov_rank > 0, "MarkovHead: markov_rank must not be negative");
   static constexpr index_t rank = Config::markov_rank, hidden = Config::hidden_size, vocabulary = Config::vocab_size;
   static constexpr bool gated = Config::markov_head_type == MarkovHeadType::gated;
@@ -241,7 +243,7 @@ struct MarkovHead {
 };
 
 /// markov_rank 0: there is none.
-template <class Config>
+template <ForMarkov Config>
   requires(Config::markov_rank == 0)
 struct MarkovHead<Config> : Absent {
   static constexpr index_t rank = 0;

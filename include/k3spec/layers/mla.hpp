@@ -31,8 +31,9 @@ constexpr index_t attention_input_size() {
 /// q = W_qb RMS(W_qa x), or W_q x without q_lora_rank; [c, k_rope] = W_kva x; [k_nope, v] = W_kvb RMS(c);
 /// y = W_o (o ⊙ σ(W_g x)), or W_o o without the output gate. o is the attention's result.
 /// Heads of q and k are [nope ‖ rope]; k_rope is one slice per token that all heads share.
-template <class Config>
-struct MLA : detail::CheckedAttention<Config> {
+template <ForAttention Given>
+struct MLA : detail::CheckedAttention<Given> {
+  using Config = complete_attention_t<Given>;
   static constexpr index_t input = detail::attention_input_size<Config>();
   static constexpr index_t hidden = Config::hidden_size;
   static constexpr index_t heads = Config::num_attention_heads;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
@@ -27,9 +28,10 @@ struct TargetOutput {
 
 /// A target's weights made ready to run. Matrices are laid out anew; the embedding and all vectors are viewed, so the
 /// parameters must live as long as this.
-template <class Config, Element T>
+template <ForTarget Given, Element T>
 class FrozenTarget {
-  using Model = K3Target<Config>;
+  using Config = complete_target_t<Given>;
+  using Model = K3Target<Given>;
   using Layout = TargetLayout<Config>;
   using S = accumulate_t<T>;
   using Layer = FrozenDecoderLayer<Config, T>;
@@ -40,7 +42,7 @@ class FrozenTarget {
  public:
   using config = Config;
   using value_type = T;
-  using State = TargetState<Config, T>;
+  using State = TargetState<Given, T>;
 
   explicit FrozenTarget(const typename Model::template Weights<const T>& w)
       : embedding_(w.embed_tokens), norm_(w.norm), head_{w.lm_head.matrix()} {

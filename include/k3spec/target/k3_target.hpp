@@ -7,13 +7,15 @@
 #include <tuple>
 #include <utility>
 
+#include <k3spec/config/check.hpp>
 #include <k3spec/target/decoder_layer.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// The weights and their names; target/forward.hpp runs them.
-template <class Config>
-struct K3Target {
+template <ForTarget Given>
+struct K3Target : detail::CheckedBackbone<complete_target_t<Given>> {
+  using Config = complete_target_t<Given>;
   using config = Config;
   using Layout = TargetLayout<Config>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size, layers = Layout::layers;
@@ -94,7 +96,7 @@ struct K3Target {
 };
 
 /// Exact number of parameters of a target.
-template <class Config>
+template <ForTarget Config>
 inline constexpr index_t parameter_count<K3Target<Config>> = K3Target<Config>::count_parameters();
 
 }  // namespace K3SPEC_NAMESPACE

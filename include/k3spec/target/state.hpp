@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <string>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/checked.hpp>
 #include <k3spec/core/dtype.hpp>
@@ -65,8 +66,9 @@ template <class Config, class T>
 using MlaMemory = Rows<T, Config::kv_lora_rank + Config::qk_rope_head_dim>;
 
 /// What the target remembers of the texts of a batch.
-template <class Config, Element T>
+template <ForTarget Given, Element T>
 class TargetState {
+  using Config = complete_target_t<Given>;
   using S = accumulate_t<T>;
   using Layout = TargetLayout<Config>;
   using Kda = KdaMemory<Config, T>;

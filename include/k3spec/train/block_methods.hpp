@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/train/anchors.hpp>
 #include <k3spec/train/block_metrics.hpp>
 #include <k3spec/train/dflash_objective.hpp>
@@ -22,12 +23,14 @@ namespace K3SPEC_NAMESPACE {
 namespace detail {
 
 /// The part that both kinds share: windows of text through the target, and a batch of blocks made of them.
-template <class TargetConfig, class DraftType, Element T>
+template <ForTarget GivenTarget, class DraftType, Element T>
 class BlockBatches {
+  using TargetConfig = complete_target_t<GivenTarget>;
+
  public:
   using value_type = T;
   using Draft = DraftType;
-  using Target = K3Target<TargetConfig>;
+  using Target = K3Target<GivenTarget>;
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
   using Totals = BlockTotals;
   struct Setup {
@@ -35,11 +38,14 @@ class BlockBatches {
     Conventions conventions = DraftForm<Draft::kind>::template conventions<typename Draft::config>();
   };
 
-  static_assert(Draft::config::target_hidden_size == Target::hidden,
+  /// A config without its fields has been refused before: nothing more is said of it.
+  static constexpr bool refused = stands_in<typename Draft::config> || stands_in<TargetConfig>;
+  static_assert(refused || Draft::config::target_hidden_size == Target::hidden,
                 "block drafts: target_hidden_size is not the target's hidden_size");
-  static_assert(Draft::hidden == Target::hidden,
+  static_assert(refused || Draft::hidden == Target::hidden,
                 "block drafts: hidden_size is not that of the target, whose embedding and head they use");
-  static_assert(Draft::vocabulary == TargetConfig::vocab_size, "block drafts: vocab_size is not the target's");
+  static_assert(refused || Draft::vocabulary == TargetConfig::vocab_size,
+                "block drafts: vocab_size is not the target's");
 
   /// \throws Error on what does not fit draft and target, and on settings of other drafts
   static void check(const Setup& setup, const TrainSettings& s) {
@@ -84,7 +90,7 @@ class BlockBatches {
 
   static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
   static constexpr std::size_t states_bytes(const TrainSettings& s) {
-    return TargetStates<TargetConfig, T>::bytes(s.batch, s.length, target_layers, s.packing);
+    return TargetStates<GivenTarget, T>::bytes(s.batch, s.length, target_layers, s.packing);
   }
 
   /// Draws anchors and, for training, prefixes; in decoding blocks show their anchor alone. The target has not run.
@@ -120,14 +126,14 @@ class BlockBatches {
   }
   void run_target(const Cpu& cpu, const TextWindows& windows) { states_.run_checked(cpu, windows); }
 
-  const TargetStates<TargetConfig, T>& states() const { return states_; }
+  const TargetStates<GivenTarget, T>& states() const { return states_; }
 
  private:
   TrainSettings settings_;
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
   DraftVocabulary vocabulary_ = DraftVocabulary::whole(Draft::vocabulary);
-  TargetStates<TargetConfig, T> states_;
+  TargetStates<GivenTarget, T> states_;
   DocumentBounds documents_;
   AnchorSampler sampler_;
   Buffer<std::uint8_t> all_count_;
@@ -137,7 +143,7 @@ class BlockBatches {
 }  // namespace detail
 
 /// How a DFlash draft is trained, see Trainer.
-template <class TargetConfig, class Config, Element T>
+template <ForTarget TargetConfig, ForDFlash Config, Element T>
 class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T> {
   using Base = detail::BlockBatches<TargetConfig, DFlashDraft<Config>, T>;
   using Objective = DFlashObjective<DFlashDraft<Config>, T>;
@@ -191,7 +197,7 @@ class DFlashMethod : public detail::BlockBatches<TargetConfig, DFlashDraft<Confi
 };
 
 /// How a DSpark draft is trained, see Trainer.
-template <class TargetConfig, class Config, Element T>
+template <ForTarget TargetConfig, ForDSpark Config, Element T>
 class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T> {
   using Base = detail::BlockBatches<TargetConfig, DSparkDraft<Config>, T>;
   using Objective = DSparkObjective<DSparkDraft<Config>, T>;
@@ -265,9 +271,9 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
   Objective objective_;
 };
 
-template <class TargetConfig, class Config, Element T>
+template <ForTarget TargetConfig, ForDFlash Config, Element T>
 using DFlashTrainer = Trainer<DFlashMethod<TargetConfig, Config, T>>;
-template <class TargetConfig, class Config, Element T>
+template <ForTarget TargetConfig, ForDSpark Config, Element T>
 using DSparkTrainer = Trainer<DSparkMethod<TargetConfig, Config, T>>;
 
 }  // namespace K3SPEC_NAMESPACE

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/train/fc_init.hpp>
 #include <k3spec/train/metrics.hpp>
 #include <k3spec/train/target_features.hpp>
@@ -18,14 +19,16 @@
 namespace K3SPEC_NAMESPACE {
 
 /// How an EAGLE-3 draft is trained, see Trainer.
-template <class TargetConfig, class Config, Element T>
+template <ForTarget GivenTarget, ForEagle3 Given, Element T>
 class Eagle3Method {
-  using Features = TargetFeatures<TargetConfig, Config, T>;
+  using Config = complete_eagle3_t<Given>;
+  using TargetConfig = complete_target_t<GivenTarget>;
+  using Features = TargetFeatures<GivenTarget, Given, T>;
 
  public:
   using value_type = T;
-  using Draft = Eagle3Draft<Config>;
-  using Target = K3Target<TargetConfig>;
+  using Draft = Eagle3Draft<Given>;
+  using Target = K3Target<GivenTarget>;
   using Metrics = TttMetrics;
   using Totals = TttTotals;
   using Conventions = Eagle3Conventions;
@@ -119,7 +122,7 @@ class Eagle3Method {
   TttObjective<Draft, T> objective_;
 };
 
-template <class TargetConfig, class Config, Element T>
+template <ForTarget TargetConfig, ForEagle3 Config, Element T>
 using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T>>;
 
 }  // namespace K3SPEC_NAMESPACE

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/train/block_rows.hpp>
@@ -19,18 +20,23 @@ namespace K3SPEC_NAMESPACE {
 
 /// Owns the target, and the features of one batch at a time in each of its slots. R = batch · length rows. Config is
 /// the draft's: its own widths, but the target's vocabulary.
-template <class TargetConfig, class Config, Element T>
+template <ForTarget GivenTarget, ForEagle3 Given, Element T>
 class TargetFeatures {
+  using Config = complete_eagle3_t<Given>;
+  using TargetConfig = complete_target_t<GivenTarget>;
+
  public:
-  using Draft = Eagle3Draft<Config>;
-  using Target = K3Target<TargetConfig>;
+  using Draft = Eagle3Draft<Given>;
+  using Target = K3Target<GivenTarget>;
   using Batch = TttBatch<T, Draft::aux_width>;
-  static_assert(Config::hidden_size == Target::hidden || Config::train_embeddings,
+  /// A config without its fields has been refused before: nothing more is said of it.
+  static constexpr bool refused = stands_in<Config> || stands_in<TargetConfig>;
+  static_assert(refused || Config::hidden_size == Target::hidden || Config::train_embeddings,
                 "TargetFeatures: hidden_size is not the target's, so its embedding cannot be the draft's: "
                 "train_embeddings must be true");
-  static_assert(Config::target_hidden_size == Target::hidden,
+  static_assert(refused || Config::target_hidden_size == Target::hidden,
                 "TargetFeatures: target_hidden_size is not the target's hidden_size");
-  static_assert(Config::vocab_size == TargetConfig::vocab_size,
+  static_assert(refused || Config::vocab_size == TargetConfig::vocab_size,
                 "TargetFeatures: vocab_size is not the target's, whose tokens the draft reads and says");
 
   /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
@@ -60,7 +66,7 @@ class TargetFeatures {
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
   static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none,
                                      index_t slots = 1) {
-    return TargetStates<TargetConfig, T>::bytes(batch, length, Draft::num_aux, packing, slots) +
+    return TargetStates<GivenTarget, T>::bytes(batch, length, Draft::num_aux, packing, slots) +
            own_bytes(batch, length, slots);
   }
 
@@ -180,7 +186,7 @@ class TargetFeatures {
     for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r);
   }
 
-  TargetStates<TargetConfig, T> states_;
+  TargetStates<GivenTarget, T> states_;
   DraftVocabulary vocabulary_;
   index_t length_;
   DocumentBounds documents_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/complete.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/target/forward.hpp>
 #include <k3spec/train/documents.hpp>
@@ -59,10 +60,12 @@ struct MicroBatch {
 };
 
 /// Owns the target, and the states of one batch at a time in each of its slots. R = batch · length rows.
-template <class Config, Element T>
+template <ForTarget Given, Element T>
 class TargetStates {
+  using Config = complete_target_t<Given>;
+
  public:
-  using Target = K3Target<Config>;
+  using Target = K3Target<Given>;
   static constexpr index_t hidden = Target::hidden;
 
   TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
@@ -85,7 +88,7 @@ class TargetStates {
         packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
     return packed + plan_bytes([&](ArenaPlan& a) {
              Kept::allocate(a, slots * batch * length, taps);
-             a.borrow(FrozenTarget<Config, T>::scratch_bytes(batch, length));
+             a.borrow(FrozenTarget<Given, T>::scratch_bytes(batch, length));
            });
   }
 
@@ -114,18 +117,18 @@ class TargetStates {
   Matrix<const T> tapped(index_t slot = 0) const { return rows_.tapped.rows(slot * rows(), rows()); }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
-  const FrozenTarget<Config, T>& target() const { return target_; }
+  const FrozenTarget<Given, T>& target() const { return target_; }
   typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
 
  private:
   /// What one row needs for its documents, which run one behind the other.
   struct PackedRow {
-    TargetState<Config, T> state;
+    TargetState<Given, T> state;
     Arena arena;
 
     explicit PackedRow(index_t length)
         : state({.sequences = 1, .capacity = length, .rollback = 0}), arena(bytes(length)) {}
-    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Config, T>::scratch_bytes(1, length); }
+    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T>::scratch_bytes(1, length); }
   };
 
   index_t rows() const { return state_.sequences() * length_; }
@@ -170,11 +173,11 @@ class TargetStates {
   };
 
   Parameters<Target, T> parameters_;
-  FrozenTarget<Config, T> target_;
+  FrozenTarget<Given, T> target_;
   std::vector<Tap> taps_;
   Packing packing_;
   index_t length_;
-  TargetState<Config, T> state_;
+  TargetState<Given, T> state_;
   std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
   Arena arena_;
   Kept rows_;

@@ -1,4 +1,4 @@
-// expect: BlockHeads: a DFlash draft's hidden_size must be the target's, whose embedding and head it uses
+// expect: DFlashDraft: hidden_size must be target_hidden_size: embedding and head are the target's
 #include <k3spec/decode/block_heads.hpp>
 
 using k3spec::index_t;
