@@ -27,6 +27,7 @@
 
 // config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/change.hpp>
 #include <k3spec/config/check.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/config/conventions.hpp>

@@ -7,6 +7,9 @@
 ///   static constexpr index_t draft_vocab_size = 64;
 /// };
 /// ```
+/// With K3SPEC_CHANGE (config/change.hpp) a misspelt member is an error; one that is missing always is
+/// (config/complete.hpp).
+///
 /// defines: Backbone, configs::KimiK3, configs::KimiK3Small, configs::KimiK3Tiny
 
 #include <array>
