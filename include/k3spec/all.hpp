@@ -110,8 +110,8 @@
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/drafts/block_layer.hpp>
-#include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/checkpoint_name.hpp>
+#include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/draft_folder.hpp>
 #include <k3spec/drafts/draft_vocabulary.hpp>

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// EAGLE-3 drafts with DeepSeek-V3's backbone in the layout that vLLM and SGLang load: bfloat16, tensors without the
-/// `model.` prefix, the layer named midlayer, the embedding left out if it is the target's. Drafts of Kimi K3's that
-/// engines load have positions; one without, as NeMo Automodel trains and this library runs with Kimi K3's own
-/// backbone, has no loader there.
+/// EAGLE-3 drafts with DeepSeek-V3's backbone in the layout that vLLM and SGLang load. That is bfloat16, tensors
+/// without the prefix "model.", the layer named midlayer, the embedding left out if it is the target's. Drafts of Kimi
+/// K3's that engines load have positions; one without, as NeMo Automodel trains and this library runs with Kimi K3's
+/// own backbone, has no loader there.
 ///
 /// A file that another engine's tools wrote does not name conventions, such as the stream that its draft reads.
 /// load_draft then asks its caller.

@@ -127,6 +127,7 @@ void compare_engine_draft(FieldComparison& fields) {
 
 }  // namespace detail
 
+/// The config.json of a draft in the engines' layout.
 /// \param layer_ids  the target layers the draft reads, as the conventions count them
 /// \throws Error on conventions that are not those of a draft of this config, and on layers that draft_layer_ids would
 ///         refuse, that no target has or that do not ascend

@@ -21,6 +21,7 @@
 
 namespace K3SPEC_NAMESPACE::io {
 
+/// Reads a JSON file.
 /// \throws Error when the file cannot be read or is not JSON
 inline json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 

@@ -109,9 +109,9 @@ inline void complete_block_draft(NemoCompletion& file) {
 /// A NeMo file as one of this library's.
 /// \param conventions  instead of NeMo's own, where the file names none
 /// \param layer_ids    EAGLE-3: the layers that the recipe chose, counted as the conventions have it; empty: the
-/// default \throws Error naming the file, when it is none that NeMo Automodel writes of this kind, and on an EAGLE-3
-/// draft whose
-///         target has no default layers, when none are given
+///                     default
+/// \throws Error naming the file, when it is none that NeMo Automodel writes of this kind, and on an EAGLE-3 draft
+///         whose target has no default layers, when none are given
 template <DraftKind Kind>
 CompletedConfig complete_nemo_config(const json& root, std::string_view subject,
                                      const std::optional<typename DraftForm<Kind>::Conventions>& conventions = {},

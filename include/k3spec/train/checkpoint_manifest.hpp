@@ -23,6 +23,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// The checkpoints that a run wrote into a folder, with their files.
 class CheckpointManifest {
  public:
   using Path = std::filesystem::path;
