@@ -48,10 +48,16 @@ for folder in include/k3spec/*/; do
 done
 
 (cat Doxyfile; echo "GENERATE_HTML = NO"; echo "GENERATE_XML = YES") | doxygen -
+# Functions outside of classes need a brief; in a class a name may say it all, but what has a comment has a brief.
 lacking="$(awk '
-  /<memberdef kind=/ { wanted = /kind="(function|enum)"/; name = "" }
-  wanted && /<name>/ && name == "" { gsub(/ *<\/?name>/, ""); name = $0 }
+  FNR == 1 { in_group = FILENAME ~ /\/group__/ }
+  /<memberdef / { wanted = /kind="(function|enum)"/ && !/prot="private"/; name = "" }
+  wanted && name == "" && /<name>/ { gsub(/ *<\/?name>/, ""); name = $0 }
   wanted && /<briefdescription>$/ { getline; brief = !/<\/briefdescription>/ }
-  wanted && /<location file=/ && name != "" { if (!brief) { match($0, /file="[^"]*" line="[0-9]*"/); print substr($0, RSTART, RLENGTH), name }; name = "" }
-' build/xml/group__*.xml | sort -u)"
+  wanted && /<detaileddescription>$/ { getline; detail = !/<\/detaileddescription>/ }
+  wanted && /<location / && !brief && (in_group || detail) {
+    match($0, /file="[^"]*" line="[0-9]*"/)
+    print substr($0, RSTART, RLENGTH), name
+  }
+' build/xml/group__*.xml build/xml/class*.xml build/xml/struct*.xml | sort -u)"
 [[ -z "$lacking" ]] || fail "no brief for: $lacking"

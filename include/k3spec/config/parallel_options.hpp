@@ -18,6 +18,7 @@ struct ParallelOptions {
   index_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1;
   bool parallel_drafting = false;  ///< all tokens of a chain at once
 
+  /// Refuses what is not there.
   /// \throws Error naming the option: one that is not implemented, or experts that cannot be placed as asked
   template <class TargetConfig>
   void check() const {

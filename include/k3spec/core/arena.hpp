@@ -40,6 +40,7 @@ constexpr std::size_t planned(std::size_t used, std::size_t bytes) {
 /// Counts what an Arena would hand out. `peak()` is the size the Arena needs.
 class ArenaPlan {
  public:
+  /// Counts the memory of `count` elements; gives none.
   /// \throws Error when `count` elements cannot be addressed
   template <class T>
   constexpr T* take(index_t count) {
@@ -76,6 +77,7 @@ class BasicArena {
   template <Device D>
   BasicArena(const D& device, std::size_t bytes) : memory_(device, static_cast<index_t>(bytes)) {}
 
+  /// The next `count` elements.
   /// \throws Error when the plan was too small or `count` elements cannot be addressed
   template <class T>
   T* take(index_t count) {

@@ -33,6 +33,7 @@ class Buffer {
  public:
   Buffer() = default;
 
+  /// Memory of `count` elements, all bytes 0.
   /// \throws Error when `count` elements cannot be addressed or allocated
   explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {
     std::memset(static_cast<void*>(data_.get()), 0, static_cast<std::size_t>(count) * sizeof(T));

@@ -17,6 +17,7 @@ namespace K3SPEC_NAMESPACE {
 /// The library's exception: what is at fault, what was found there and what was wanted.
 class Error : public std::runtime_error {
  public:
+  /// Says what is wrong, in the library's one style: "subject: found X, wanted Y".
   /// \param subject  the file, tensor or config field at fault, outermost first: "d.safetensors: 'fc.weight': shape"
   /// \param wanted   may have several lines
   Error(std::string_view subject, std::string_view found, std::string_view wanted)

@@ -32,6 +32,7 @@ class View {
 
   K3SPEC_HOST_DEVICE constexpr View(T* data, extents_type extents) : View(data, extents, extents.product(1)) {}
 
+  /// A view of rows that have gaps between them.
   /// \param row_stride  elements from one row to the next, at least the size of a row
   K3SPEC_HOST_DEVICE constexpr View(T* data, extents_type extents, index_t row_stride)
       : data_(data), extents_(extents), row_stride_(row_stride) {}

@@ -108,6 +108,7 @@ class BlockHeads<Draft, T> {
     if constexpr (has_markov) Markov::template step<T>(cpu, w.markov_head, previous, n, k, block.markov);
   }
 
+  /// How sure the draft is of a block's tokens.
   /// \returns [blocks] logits of the chance that token k + 1 stays, given that those before it do
   Rows<S, 1> confidence(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
                         index_t k, const Block& block) const requires(has_confidence) {

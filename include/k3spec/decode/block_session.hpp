@@ -49,6 +49,7 @@ class BlockSession {
     typename Draft::template Weights<const T> weights;
   };
 
+  /// The target's states that the draft reads.
   /// \throws Error on another number of layers than the draft reads, or ids that are neither the embedding nor a
   /// layer's
   static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers,
@@ -57,6 +58,7 @@ class BlockSession {
     return block_taps(layers, num_hidden_layers, conventions);
   }
 
+  /// A session without a text.
   /// \param target  whose embedding and head DFlash uses; must outlive the session
   /// \throws Error on a mask token that is none, a chain longer than max_chain, and a min_confidence without a
   ///         confidence head
@@ -177,6 +179,7 @@ class BlockSession {
     Rows<T, Draft::hidden> noise;
     Rows<T, Draft::hidden> hidden;  ///< [blocks · most, H], of the slots that predict; 0 where a block is shorter
 
+    /// Working memory of a draft.
     /// \param most  tokens of the longest block \param rows  slots of all blocks
     template <Allocator A>
     static constexpr Block allocate(A& a, index_t blocks, index_t most, index_t rows) {

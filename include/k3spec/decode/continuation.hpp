@@ -16,6 +16,7 @@ namespace K3SPEC_NAMESPACE {
 /// A text as it is being generated: its tokens, its bytes, and whether a stop token or string has ended it.
 class Continuation {
  public:
+  /// A place for texts; `begin` starts one.
   /// \throws Error on an empty stop string
   explicit Continuation(const DecodeOptions& options)
       : max_new_tokens_(options.max_new_tokens),

@@ -84,6 +84,7 @@ struct DecodeOptions {
   /// What these may be; a temperature may also be 0.
   static constexpr Range<double> temperature_range{1e-6, 1e6}, min_confidence_range{0, 1};
 
+  /// These options, if they can be met.
   /// \param capacity    positions of prompt and generated tokens together
   /// \param vocabulary  tokens of the target
   /// \param max_chain   the longest chain a draft can make

@@ -44,6 +44,7 @@ class Eagle3Session {
     std::vector<index_t> to_target;
   };
 
+  /// The target's states that the draft reads.
   /// \throws Error on another number of layers than the draft reads, or ids that are no layer's
   static std::vector<Tap> taps(std::span<const index_t> layers, index_t num_hidden_layers,
                                const Conventions& conventions) {
@@ -51,6 +52,7 @@ class Eagle3Session {
     return eagle3_taps(layers, num_hidden_layers, conventions);
   }
 
+  /// A session without a text.
   /// \throws Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain
   template <class Target>
   Eagle3Session(const Target&, Source source, const SessionSize& size)

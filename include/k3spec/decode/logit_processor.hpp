@@ -58,6 +58,7 @@ class LogitProcessor {
 /// Adds to the logits of some tokens; -infinity bans one.
 class LogitBias {
  public:
+  /// Adds a bias to each of some tokens' logits.
   /// \throws Error on a bias that is NaN or infinity, or an id outside the vocabulary
   LogitBias(std::vector<std::pair<index_t, double>> biases, index_t vocabulary) : biases_(std::move(biases)) {
     for (const auto& [token, bias] : biases_) {
@@ -94,6 +95,7 @@ struct PenaltyOptions {
 /// Repetition first, then presence and frequency.
 class Penalties {
  public:
+  /// Penalties for texts of one vocabulary.
   /// \throws Error on a penalty out of range
   Penalties(const PenaltyOptions& options, index_t vocabulary)
       : options_(options), times_(static_cast<std::size_t>(vocabulary)) {

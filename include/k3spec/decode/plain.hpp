@@ -61,6 +61,7 @@ class PlainDecoder {
   using Config = complete_target_t<Given>;
 
  public:
+  /// A decoder for texts of up to `capacity` positions.
   /// \param capacity  the most positions of prompt and generated tokens together
   /// \throws Error on options out of range; those of a draft do not matter here
   PlainDecoder(const FrozenTarget<Given, T>& target, index_t capacity, const DecodeOptions& options)
@@ -72,6 +73,7 @@ class PlainDecoder {
   /// What generate draws from now on; see DecodeOptions.
   void reseed(std::uint64_t seed) { options_.seed = seed; }
 
+  /// Generates behind a prompt.
   /// \throws Error on an empty prompt or one that leaves no room, and on logits without a finite largest one
   DecodeResult generate(const Cpu& cpu, std::span<const index_t> prompt) {
     require_prompt(prompt, capacity_, options_);

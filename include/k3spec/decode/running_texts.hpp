@@ -51,6 +51,7 @@ struct RunningText {
 /// The texts that are decoded together, each at its place.
 class RunningTexts {
  public:
+  /// No texts at first.
   /// \param places  the most texts at a time
   /// \throws Error on a number of places out of range
   RunningTexts(const DecodeOptions& options, index_t places) : texts_(checked_places(places), RunningText(options)) {
@@ -61,6 +62,7 @@ class RunningTexts {
   bool has_room() const { return free() != texts_.end(); }
   RunningText& operator[](index_t place) { return texts_[static_cast<std::size_t>(place)]; }
 
+  /// Takes a text in.
   /// \param drafted  the most tokens that are drafted behind it
   /// \returns its place
   /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, or too many texts
@@ -79,9 +81,11 @@ class RunningTexts {
     return place;
   }
 
+  /// Has the text come to its end?
   /// \throws Error where there is no such text
   bool is_finished(index_t place) const { return checked(place).is_finished(); }
 
+  /// The finished text; its place is free again.
   /// \throws Error where there is no such text, or what ended it
   DecodeResult take(index_t place) {
     (void)checked(place);

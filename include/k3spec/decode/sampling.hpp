@@ -34,6 +34,7 @@ struct Distribution {
   std::span<const S> weights;
   double total = 0;
 
+  /// A distribution from weights that need not add up to 1.
   /// \throws Error unless the weights have a positive, finite sum
   explicit Distribution(std::span<const S> w) : weights(w) {
     for (const S x : w) total += static_cast<double>(x);

@@ -36,6 +36,7 @@ class SpeculativeDecoder {
   using T = typename Session::value_type;
   using Target = FrozenTarget<GivenTarget, T>;
 
+  /// A decoder without texts.
   /// \param layers       the target layers whose states the draft reads, as the conventions count them, in fc's order
   /// \param conventions  what the draft was trained with: LoadedDraft has them
   /// \param draft        what the session is made of, see there
@@ -115,6 +116,7 @@ class SpeculativeDecoder {
   // ---- Texts that come and go
 
   bool has_room() const { return texts_.has_room(); }
+  /// Takes a text in.
   /// \returns what the text is called until it is taken
   /// \throws Error on an empty prompt, one that leaves no room, an id outside the vocabulary, or too many texts
   index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed = {}) {
@@ -133,6 +135,7 @@ class SpeculativeDecoder {
     extend_texts(cpu);
   }
 
+  /// Has the text come to its end?
   /// \throws Error where there is no such text
   bool is_finished(index_t text) const { return texts_.is_finished(text); }
 

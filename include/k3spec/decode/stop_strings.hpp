@@ -34,6 +34,7 @@ inline std::string_view byte_of_token(index_t token) {
 /// is looked at once, and nothing is kept of the text.
 class StopStrings {
  public:
+  /// Looks for any of these strings.
   /// \throws Error on an empty string
   explicit StopStrings(const std::vector<std::string>& strings) {
     for (const std::string& s : strings) {
@@ -49,6 +50,7 @@ class StopStrings {
     for (String& s : strings_) s.matched = 0;
   }
 
+  /// Reads on in a text.
   /// \returns how many of the bytes there are up to the first end of a string; none when no string ends in them
   std::optional<std::size_t> feed(std::string_view bytes) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -27,6 +27,7 @@ class TargetSession {
   using S = accumulate_t<T>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 
+  /// A session without a text.
   /// \param taps       hidden states that each forward keeps
   /// \param capacity   positions of each sequence, the prompt's and the drafted ones included
   /// \param rows       the most tokens of one forward, of all sequences together

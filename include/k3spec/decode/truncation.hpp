@@ -37,6 +37,7 @@ struct Truncation {
   static constexpr Range<index_t> top_k_range{.least = 0, .meaning = "0: all"};
   static constexpr Range<double> top_p_range{.least = 0, .most = 1, .above = true}, min_p_range{0, 1};
 
+  /// Refuses limits out of range.
   /// \throws Error naming what is out of range
   void check() const {
     top_k_range.check("top_k", top_k);

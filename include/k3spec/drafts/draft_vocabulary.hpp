@@ -20,6 +20,7 @@ namespace K3SPEC_NAMESPACE {
 /// Which of the target's tokens a draft can say, and their ids in it.
 class DraftVocabulary {
  public:
+  /// A vocabulary of these tokens.
   /// \param ids  target id of each draft id
   /// \throws Error on none or more ids than tokens, an id out of range or given twice
   DraftVocabulary(std::span<const index_t> ids, index_t vocab_size)
@@ -87,6 +88,7 @@ class DraftVocabulary {
            std::all_of(offsets_.data(), offsets_.data() + offsets_.size(), [](std::int64_t o) { return o == 0; });
   }
 
+  /// Refuses another target's or another draft's vocabulary.
   /// \throws Error unless it is of these sizes
   void require_sizes(index_t draft, index_t vocab) const {
     if (draft_size() == draft && vocab_size() == vocab) return;

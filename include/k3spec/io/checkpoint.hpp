@@ -25,6 +25,7 @@ class Checkpoint {
   static constexpr const char* single_name = "model.safetensors";
   static constexpr const char* index_name = "model.safetensors.index.json";
 
+  /// Opens all files and reads their headers; no tensor is read.
   /// \param path    a safetensors file, an index (*.json), or a directory that has model.safetensors or else
   ///                model.safetensors.index.json; of a directory with both, the first is read, as transformers does
   /// \param prefix  taken off the names that start with it, e.g. "language_model."

@@ -39,6 +39,7 @@ inline std::string_view kind_of_file(::mode_t mode) {
 /// A regular file, open for reading as long as this object lives: also when its name is taken away or given to another.
 class InputFile {
  public:
+  /// Opens a file to read from.
   /// \throws Error when `path` cannot be read or is no regular file; it never waits for a writer
   explicit InputFile(const std::filesystem::path& path)
       : path_(path.string()), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
@@ -70,6 +71,7 @@ class InputFile {
   /// Bytes, when it was opened.
   std::uint64_t size() const { return size_; }
 
+  /// Reads what there is.
   /// \returns how many of `size` bytes from `offset` on there are
   std::size_t read_some(std::uint64_t offset, void* out, std::size_t size) const {
     constexpr std::size_t most = std::size_t{1} << 30U;  // the system gives no more than 2 GB at a time
@@ -85,6 +87,7 @@ class InputFile {
     return done;
   }
 
+  /// Reads all that is asked for.
   /// \throws Error when the file ends before, having been cut since it was opened
   void read(std::uint64_t offset, void* out, std::size_t size) const {
     const std::size_t done = read_some(offset, out, size);

@@ -45,6 +45,7 @@ class SafetensorsFile {
   }
 
   bool contains(const std::string& name) const { return tensors().count(name) != 0; }
+  /// A tensor's type and shape.
   /// \throws Error when the file has no such tensor
   const TensorInfo& info(const std::string& name) const {
     const auto at = tensors().find(name);

@@ -29,6 +29,7 @@ struct BlockAttention {
   using Tile = AttentionTile<Heads, Nope, Rope, V>;
   static constexpr index_t qk = Tile::qk, query_tile = Tile::query_tile, key_tile = Tile::key_tile;
 
+  /// Attention of every slot over its context and its block.
   /// \throws Error for an anchor outside the context
   template <class T, class Visible>
   static void forward(const Cpu& cpu, const BlockSpan& span, Matrix<const T> q, const AttentionKeys<const T>& context,

@@ -59,6 +59,7 @@ struct BlockVisibility {
   /// A row sees its own block's noise at offsets [0, noise).
   index_t noise(const BlockSpan& span, index_t offset) const { return causal ? offset + 1 : span.block_size; }
 
+  /// Refuses anchors that are no positions of the context.
   /// \throws Error for an anchor outside the context; with documents it must be one of its positions, and its document
   ///         must not begin outside the context or behind it
   void check(const BlockSpan& span) const {

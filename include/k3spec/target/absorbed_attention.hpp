@@ -28,6 +28,7 @@ class AbsorbedAttention {
 
   AbsorbedAttention() = default;
 
+  /// Turns W_kvb once, so that no forward has to.
   /// \param kv_b  W_kvb [heads · (nope + v), L]
   explicit AbsorbedAttention(const Matrix<const T>& kv_b) {
     for (index_t h = 0; h < heads; ++h) {

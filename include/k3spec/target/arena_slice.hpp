@@ -13,9 +13,11 @@ namespace K3SPEC_NAMESPACE {
 /// A piece of an Arena's memory that one thread hands out by itself.
 class ArenaSlice {
  public:
+  /// A slice of memory that has been planned.
   /// \param memory  `bytes` of it, aligned
   ArenaSlice(std::byte* memory, std::size_t bytes) : memory_(memory), capacity_(bytes) {}
 
+  /// The next `count` elements.
   /// \throws Error when the plan was too small
   template <class T>
   T* take(index_t count) {

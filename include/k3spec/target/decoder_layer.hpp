@@ -23,6 +23,7 @@ struct ResidualMix {
     typename Linear<Hidden, 1>::template Weights<T> proj;
   };
 
+  /// Names the tensors.
   /// \param norm, proj  the names of the two
   template <class W, class V>
   static constexpr void visit(W& w, const Path& at, std::string_view norm, std::string_view proj, V&& v) {

@@ -13,9 +13,11 @@ namespace K3SPEC_NAMESPACE {
 /// none included. Rows are [sequence][new token].
 class NewTokens {
  public:
+  /// As many new tokens of every sequence.
   /// \param ids  [sequences, new tokens of each]
   NewTokens(const Matrix<const index_t>& ids)
       : ids_(ids.data()), stride_(ids.row_stride()), sequences_(ids.extent(0)), each_(ids.extent(1)) {}
+  /// Another number of new tokens of each sequence.
   /// \param ids     [rows]
   /// \param counts  [sequences], 0 or more, rows in all
   NewTokens(std::span<const index_t> ids, std::span<const index_t> counts)

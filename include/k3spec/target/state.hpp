@@ -164,6 +164,7 @@ class TargetState {
     return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
   }
 
+  /// The places of the next `tokens` of a sequence.
   /// \throws Error when `tokens` more do not fit
   SequenceStep step(index_t sequence, index_t tokens) const {
     const Position& p = at(sequence);

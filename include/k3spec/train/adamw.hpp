@@ -38,6 +38,7 @@ struct AdamWOptions {
   static constexpr Range<double> max_grad_norm_range{
       .least = 0, .most = std::numeric_limits<double>::infinity(), .above = true, .meaning = "infinity never clips"};
 
+  /// Refuses numbers out of range.
   /// \throws Error naming the option
   void check() const {
     beta_range.check("AdamW: beta1", beta1);

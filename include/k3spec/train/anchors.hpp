@@ -89,6 +89,7 @@ class AnchorSampler {
         anchors_(span.sequences * span.blocks),
         keep_(span.sequences * span.blocks) {}
 
+  /// Draws anchors for a batch.
   /// \param loss_mask       [sequences · context], 0 or 1
   /// \param first_sequence  where these rows stand in the whole step: what is drawn depends neither on ranks nor on the
   ///                        batches that a step is cut into

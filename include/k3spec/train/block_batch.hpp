@@ -77,6 +77,7 @@ struct BlockRule {
   index_t mask_token_id;
   double gamma;  ///< slots weigh exp(-k / gamma), k counted from the first supervised one; infinity: all alike
 
+  /// Refuses a number out of range.
   /// \throws Error on a gamma that is no weight's
   void check() const {
     require(gamma > 0, "gamma", fmt::format("{}", gamma), "a number > 0 (infinity: slots weigh alike)");
@@ -115,6 +116,7 @@ struct BlockTargets {
     return t;
   }
 
+  /// Fills the rows of a batch.
   /// \throws Error for an anchor or a prefix length out of range, or prefixes where blocks show their anchor alone
   template <class Batch>
   void fill(const BlockRule& rule, const BlockSpan& span, const Batch& batch) const {

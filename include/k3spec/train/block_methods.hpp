@@ -207,6 +207,7 @@ class DSparkMethod : public detail::BlockBatches<TargetConfig, DSparkDraft<Confi
   using Metrics = BlockMetrics<typename Objective::Sums>;
   using typename Base::Totals;
 
+  /// Refuses what this kind of draft cannot be trained with.
   /// \throws Error as for every block draft, on prefixes, and on weights with which nothing is learnt
   static void check(const Setup& setup, const TrainSettings& s) {
     Base::check(setup, s);

@@ -39,6 +39,7 @@ class CheckpointDirectory {
   /// The folder that is the run's own.
   static constexpr const char* own_name = ".k3spec";
 
+  /// A run's folder, which need not be there yet.
   /// \param keep  the newest so many checkpoints stay
   explicit CheckpointDirectory(Path root, index_t keep = 2) : root_(std::move(root)), keep_(keep) {
     if (keep < 1) throw Error("checkpoints to keep", fmt::format("{}", keep), "at least 1");

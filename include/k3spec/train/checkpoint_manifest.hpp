@@ -34,6 +34,7 @@ class CheckpointManifest {
 
   bool knows(const std::string& name) const { return checkpoints.count(name) != 0; }
 
+  /// The manifest of a folder.
   /// \returns none where there is no such file
   /// \throws Error naming the file, when it is no manifest, or names what cannot be a checkpoint's
   static std::optional<CheckpointManifest> read(const Path& file) {

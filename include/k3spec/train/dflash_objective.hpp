@@ -40,6 +40,7 @@ class DFlashObjective {
   using Totals = BlockTotals;
   static constexpr index_t vocabulary = Draft::vocabulary;
 
+  /// Memory for batches of one size.
   /// \param sequences, length, blocks  of every batch
   /// \param gamma                      of the slots' weights; infinity: they weigh alike
   /// \throws Error when the config's mask token is none, and on a gamma that is not > 0

@@ -84,6 +84,7 @@ inline void cut_documents(const Matrix<const index_t>& ids, index_t last, const 
 /// Owns the bounds of one batch's documents at a time.
 class DocumentBounds {
  public:
+  /// Memory for the bounds of every batch.
   /// \param rows  sequences · length; 0: no batch has documents
   explicit DocumentBounds(index_t rows) : start_(rows), remaining_(rows) {}
 

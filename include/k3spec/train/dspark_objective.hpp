@@ -55,6 +55,7 @@ class DSparkObjective {
   using Totals = BlockTotals;
   static constexpr index_t vocabulary = Draft::vocabulary;
 
+  /// Memory for batches of one size.
   /// \param sequences, length, blocks  of every batch
   /// \throws Error when the config's mask token is none, and on a gamma that is not > 0
   DSparkObjective(index_t sequences, index_t length, index_t blocks, const DSparkOptions& options)

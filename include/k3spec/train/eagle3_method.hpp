@@ -39,6 +39,7 @@ class Eagle3Method {
     Conventions conventions = DraftForm<DraftKind::eagle3>::conventions<Config>();
   };
 
+  /// Refuses what this kind of draft cannot be trained with.
   /// \throws Error on what does not fit draft and target, and on settings of other drafts
   static void check(const Setup& setup, const TrainSettings& s) {
     if (s.ttt_steps > Draft::max_steps) {

@@ -69,6 +69,7 @@ class TttMetrics {
  public:
   static constexpr index_t max_steps = 16;
 
+  /// Sums of nothing.
   /// \param loss  which one the sums are of
   /// \throws Error on a number of steps out of range
   explicit TttMetrics(index_t ttt_steps, const TttLoss& loss = {}) : count_(ttt_steps), loss_(loss) {
@@ -80,6 +81,7 @@ class TttMetrics {
   TttStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
   const TttStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
 
+  /// Adds the sums of another batch.
   /// \throws Error when the other one has another number of steps
   TttMetrics& operator+=(const TttMetrics& other) {
     if (other.count_ != count_) {

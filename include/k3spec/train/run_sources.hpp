@@ -37,6 +37,7 @@ struct RunSources {
     return j;
   }
 
+  /// Reads them from a checkpoint's JSON.
   /// \throws Error naming the fingerprint that is absent or none
   static RunSources from_json(const io::json& j, const std::string& subject) {
     RunSources sources{read(j, "target", subject), std::nullopt};

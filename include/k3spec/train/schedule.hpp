@@ -29,6 +29,7 @@ struct WarmupCosine {
   static constexpr Range<double> lr_range{.least = 0}, min_lr_ratio_range{0, 1};
   static constexpr Range<index_t> warmup_range{0, max_steps}, total_range{1, max_steps};
 
+  /// Refuses numbers out of range.
   /// \throws Error naming the field
   void check() const {
     lr_range.check("schedule: lr", lr);

@@ -39,6 +39,7 @@ class TargetFeatures {
   static_assert(refused || Config::vocab_size == TargetConfig::vocab_size,
                 "TargetFeatures: vocab_size is not the target's, whose tokens the draft reads and says");
 
+  /// Memory for the target's states of one batch.
   /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
   /// \param packing        whether windows may have documents
   /// \param slots          batches whose states are kept
@@ -56,6 +57,7 @@ class TargetFeatures {
     std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
   }
 
+  /// Refuses layers and vocabularies of another target or draft.
   /// \throws Error on other layers than the target has and the draft reads, or the vocabulary of another draft or
   /// target
   static void check(const DraftVocabulary& vocabulary, const std::vector<index_t>& aux_layer_ids,

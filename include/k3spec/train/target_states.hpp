@@ -35,6 +35,7 @@ struct TextWindows {
 
   bool counts(index_t row) const { return loss_mask.extent(0) == 0 || loss_mask(row) != 0; }
 
+  /// Refuses windows of another size.
   /// \throws Error on other shapes, documents that do not fill their windows, documents without packing
   void check(index_t batch, index_t length, Packing packing) const {
     const auto shape = [](index_t a, index_t b) { return std::to_string(a) + " x " + std::to_string(b); };

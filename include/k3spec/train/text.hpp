@@ -19,6 +19,7 @@ namespace K3SPEC_NAMESPACE {
 /// A text file, its bytes being the tokens.
 class ByteText {
  public:
+  /// Reads a file.
   /// \throws Error when the file cannot be read
   explicit ByteText(const std::filesystem::path& path) : path_(path.string()), text_(io::read_file(path)) {}
 

@@ -66,6 +66,7 @@ struct TrainSettings {
                                              .meaning = "infinity: slots weigh alike"};
   static constexpr Range<double> positive{.least = 0, .above = true}, weight_range{.least = 0};
 
+  /// Refuses numbers out of range.
   /// \throws Error naming the setting
   void check() const {
     batch_range.check("batch", batch);
@@ -131,6 +132,7 @@ struct TrainSettings {
             {"max_skipped_in_a_row", optimizer.max_skipped_in_a_row}};
   }
 
+  /// Reads settings from a checkpoint's JSON.
   /// \param subject  what the JSON is, for messages
   /// \throws Error naming the setting that is absent, of another type or out of range
   static TrainSettings from_json(const io::json& j, const std::string& subject) {

@@ -173,6 +173,7 @@ struct TttTotals {
   double of_all(double x, std::size_t step) const {
     return x / static_cast<double>(std::max<index_t>(1, supervised[step]));
   }
+  /// Refuses counts of another batch.
   /// \throws Error unless a batch with these counts can be one of those summed here
   void check_holds(const std::array<index_t, TttResult::max_steps>& own) const {
     for (std::size_t k = 0; k < own.size(); ++k) {

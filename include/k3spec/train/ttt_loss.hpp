@@ -33,6 +33,7 @@ struct TttLoss {
 
   static constexpr Range<double> kl_scale_range{0, 1}, kl_decay_range{.least = 0};
 
+  /// Refuses numbers out of range.
   /// \throws Error naming the option that is out of range
   void check() const {
     kl_scale_range.check("lk_kl_scale", kl_scale);

@@ -35,6 +35,7 @@ class TttObjective {
   static constexpr index_t vocabulary = Draft::draft_vocabulary;
   static constexpr index_t chunk = ChunkRows;
 
+  /// Memory for batches of one size.
   /// \param rows  sequences · length of a batch
   /// \throws Error on steps or loss options out of range
   TttObjective(index_t rows, index_t steps, const TttLoss& loss = {})

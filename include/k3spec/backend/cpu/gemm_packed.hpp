@@ -20,6 +20,7 @@ class PackedWeights {
 
   PackedWeights() = default;
 
+  /// Packs W.
   /// \param w  W [N,K]
   template <class U, index_t... E>
     requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)

@@ -38,6 +38,7 @@ struct CudaOptions {
 /// since cuBLAS chooses its algorithm by shape.
 class Cuda {
  public:
+  /// A card, with a stream and a handle of cuBLAS.
   /// \throws Error with the driver's sentence when there is no such card
   explicit Cuda(const CudaOptions& options = {}) : options_(options) {
     select();
@@ -86,6 +87,7 @@ class Cuda {
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
   }
 
+  /// Refuses memory of the host.
   /// \throws Error when v is not memory of a card
   template <class T, index_t... E>
   void require_device_memory(const View<T, E...>& v, std::string_view what) const {

@@ -39,6 +39,7 @@ class CudaBuffer {
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
   index_t size() const { return size_; }
+  /// Sets all bytes to 0, in the stream's order.
   /// \throws CudaError
   void zero() { set_bytes(0, 0); }
   /// Bytes from `first` on.
