@@ -32,8 +32,12 @@ namespace K3SPEC_NAMESPACE::io {
 class FileSink {
  public:
   /// A new or emptied file, which is no link.
-  explicit FileSink(const std::filesystem::path& path)
-      : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {}
+  explicit FileSink(const std::filesystem::path& path) : FileSink(path, path) {}
+  /// \param shown  what messages call it
+  FileSink(const std::filesystem::path& path, const std::filesystem::path& shown)
+      : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {
+    path_ = shown.string();
+  }
 
   /// Goes on behind what stands there; what is written through is opened as it is, or goes on where the process has
   /// got.
@@ -167,7 +171,7 @@ void write_atomically(const std::filesystem::path& path, Fill&& fill) {
   }
   const std::filesystem::path beside = detail::name_beside(to.path);
   try {
-    FileSink sink(beside);
+    FileSink sink(beside, to.path);
     if (to.mode) sink.set_mode(*to.mode);
     fill(sink);
     sink.close();
