@@ -10,6 +10,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <k3spec/core/compiler.hpp>
+
 namespace K3SPEC_NAMESPACE::io {
 
 /// By whom a file is locked.
