@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
@@ -20,6 +18,7 @@
 #include "common/eagle3_form.hpp"
 #include "common/nemo_draft.hpp"
 #include "common/notes.hpp"
+#include "common/places.hpp"
 #include "common/program.hpp"
 
 using namespace k3spec;
@@ -162,16 +161,11 @@ void convert(const Options& o) {
                io::draft_config_json<DraftKind::eagle3, Config>(draft.layer_ids, DType::BF16, draft.conventions),
                {mark});
   }
-  fmt::print("{} layout: {}\n", o.layout, o.out.string());
+  fmt::print("{} layout: {}\n", o.layout, printable(o.out.string()));
   if (!o.probe.empty()) write_probe<Config>(o);
 }
 
-void convert_from_nemo(const Options& o, bool layout_given) {
-  if (layout_given && o.layout != "k3spec") {
-    throw Error("--layout", o.layout + " with --from nemo",
-                "k3spec: engines have no loader for drafts without positions");
-  }
-  if (!o.probe.empty()) throw Error("--probe", "it with --from nemo", "--layout engine, whose files others load");
+void convert_from_nemo(const Options& o) {
   check_outputs(o);
   examples::NemoDraft nemo{.draft = o.draft, .out = o.out, .layer_ids = o.assumed_layers, .metadata = {mark}};
   if (o.assume) nemo.aux_stream = o.assumed_stream, nemo.counting = o.assumed_ids;
@@ -179,7 +173,7 @@ void convert_from_nemo(const Options& o, bool layout_given) {
   fmt::print("k3spec layout: {}\n", printable(o.out.string()));
 }
 
-void run(const Options& o) {
+void convert(const Options& o) {
   const auto file = draft_folder(o.draft).path / draft_config_name;
   const io::json config = io::read_json(file);
   if (io::nemo_kind(config)) {
@@ -198,38 +192,63 @@ void run(const Options& o) {
   examples::with_eagle3_version<configs::DeepSeekV3Tiny>(form.version, [&]<class Config> { convert<Config>(o); });
 }
 
+/// Flags that do not go together. \param of_engines  that the other layout has no use for
+void refuse_pairs(const Options& o, const CLI::Option* layout, const std::vector<const CLI::Option*>& of_engines) {
+  const bool nemo = o.from == WrittenBy::nemo;
+  if (nemo && layout->count() > 0 && o.layout == "engine") {
+    throw examples::UsageError("--layout", "engine with --from nemo",
+                               "k3spec: engines have no loader for drafts without positions");
+  }
+  for (const CLI::Option* flag : of_engines) {
+    if ((!nemo && o.layout == "engine") || flag->count() == 0) continue;
+    throw examples::UsageError(flag->get_name(), nemo ? "it with --from nemo" : "it with --layout k3spec",
+                               "--layout engine");
+  }
+  if (!nemo && !o.assumed_layers.empty()) throw examples::UsageError("--assume-layers", "it alone", "--from nemo");
+  if (nemo && !o.probe.empty()) {
+    throw examples::UsageError("--probe", "it with --from nemo", "--layout engine, whose files others load");
+  }
+  if (nemo && !o.target.empty()) throw examples::UsageError("--target", "it with --from nemo", "a draft that has none");
+}
+
+int run(int argc, char** argv, examples::Arguments& arguments) {
+  Options o;
+  arguments.path("--draft", o.draft, "Folder of the draft, in either layout")->required();
+  arguments.path("--out,--output", o.out, "Folder to write")->required();
+  const auto* layout = arguments.one_of("--layout", o.layout, {"engine", "k3spec"},
+                                        "engine: what vLLM and SGLang load; k3spec: this library's own");
+  const auto* layer_ids =
+      arguments.named("--layer-ids", o.layer_ids,
+                      "engine: how the file counts the target's layers; layers_executed is how vLLM, SGLang and "
+                      "tokenspeed read a Kimi K3 draft's");
+  const auto* bare =
+      arguments.toggle("--no-embed-tokens", o.embed_tokens, "engine: leave the embedding to the target", false);
+  arguments.path("--target", o.target, "Target whose embedding is the draft's, for a file that has none");
+  const auto* stream = arguments.named("--assume-aux-stream", o.assumed_stream,
+                                       "What a file's draft reads if the file does not name it");
+  const auto* ids = arguments.named("--assume-layer-ids", o.assumed_ids,
+                                    "How a file counts the target's layers if it does not name it");
+  arguments.named("--from", o.from, "nemo: the draft is one of Kimi K3's own block that NeMo Automodel wrote");
+  arguments.list("--assume-layers", o.assumed_layers, Range<index_t>{},
+                 "nemo: the target's layers that an EAGLE-3 draft reads, unless its recipe left them to NeMo");
+  arguments.path("--probe", o.probe, "File for inputs and this library's logits");
+  arguments.parse(argc, argv);
+
+  if (stream->count() != ids->count()) {  // half of it would be a guess
+    const auto* given = stream->count() > 0 ? stream : ids;
+    throw examples::UsageError(given->get_name(), "it alone", "--assume-aux-stream and --assume-layer-ids together");
+  }
+  o.assume = stream->count() > 0;
+  refuse_pairs(o, layout, {layer_ids, bare});
+  examples::check_output_folder("--out", o.out);
+  if (!o.probe.empty()) examples::check_output_file("--probe", o.probe, o.out);
+  o.from == WrittenBy::nemo ? convert_from_nemo(o) : convert(o);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Rewrites a DeepSeek-V3 EAGLE-3 draft in another layout, in bfloat16");
-  Options o;
-  app.add_option("--draft", o.draft, "Folder of the draft, in either layout")->required();
-  app.add_option("--out", o.out, "Folder to write")->required();
-  app.add_option("--layout", o.layout, "engine: what vLLM and SGLang load; k3spec: this library's own")
-      ->check(CLI::IsMember({"engine", "k3spec"}))
-      ->capture_default_str();
-  examples::add_named(app, "--layer-ids", o.layer_ids,
-                      "engine: how the file counts the target's layers; layers_executed is how vLLM, SGLang and "
-                      "tokenspeed read a Kimi K3 draft's");
-  app.add_flag("!--no-embed-tokens", o.embed_tokens, "engine: leave the embedding to the target");
-  app.add_option("--target", o.target, "Target whose embedding is the draft's, for a file that has none");
-  auto* stream = examples::add_named(app, "--assume-aux-stream", o.assumed_stream,
-                                     "What a file's draft reads if the file does not name it");
-  auto* ids = examples::add_named(app, "--assume-layer-ids", o.assumed_ids,
-                                  "How a file counts the target's layers if it does not name it");
-  stream->needs(ids), ids->needs(stream);  // half of it would be a guess
-  auto* from = examples::add_named(app, "--from", o.from,
-                                   "nemo: the draft is one of Kimi K3's own block that NeMo Automodel wrote");
-  app.add_option("--assume-layers", o.assumed_layers,
-                 "nemo: the target's layers that an EAGLE-3 draft reads, unless its recipe left them to NeMo")
-      ->delimiter(',')
-      ->needs(from);
-  app.add_option("--probe", o.probe, "File for inputs and this library's logits");
-  CLI11_PARSE(app, argc, argv);
-  o.assume = stream->count() > 0;
-  const bool layout_given = app.count("--layout") > 0;
-  return examples::run_program("convert_draft", [&] {
-    if (o.from == WrittenBy::nemo) return convert_from_nemo(o, layout_given);
-    run(o);
-  });
+  return examples::run_program("convert_draft", "Rewrites a DeepSeek-V3 EAGLE-3 draft in another layout, in bfloat16",
+                               [&](examples::Arguments& arguments) { return run(argc, argv, arguments); });
 }

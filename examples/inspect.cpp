@@ -1,13 +1,10 @@
 // Prints what a checkpoint holds and, given a config's name, every field in which its config.json differs.
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
@@ -16,6 +13,8 @@
 #include <k3spec/core/printable.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
+
+#include "common/program.hpp"
 
 using namespace k3spec;
 
@@ -92,30 +91,26 @@ const std::map<std::string, Check> configs_by_name{
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prints the tensors of a checkpoint and checks its config.json against a config.");
-  std::string path, prefix, config;
-  bool quiet = false;
-  app.add_option("checkpoint", path, "A directory, a safetensors file or its index")->required();
-  app.add_option("--prefix", prefix, "Taken off the tensor names that start with it, e.g. language_model.");
-  std::vector<std::string> names;
-  for (const auto& [name, check] : configs_by_name) names.push_back(name);
-  app.add_option("--config", config, "Compare config.json with this config")->check(CLI::IsMember(names));
-  app.add_flag("--quiet", quiet, "Print the totals only");
-  CLI11_PARSE(app, argc, argv);
+  const char* about = "Prints the tensors of a checkpoint and checks its config.json against a config.";
+  return examples::run_program("inspect", about, [&](examples::Arguments& arguments) {
+    std::filesystem::path path;
+    std::vector<std::string> names;
+    std::string prefix, config;
+    bool quiet = false;
+    for (const auto& [name, check] : configs_by_name) names.push_back(name);
+    arguments.path("checkpoint", path, "A directory, a safetensors file or its index")->required();
+    arguments.text("--prefix", prefix, "Taken off the tensor names that start with it, e.g. language_model.");
+    arguments.one_of("--config", config, names, "Compare config.json with this config");
+    arguments.toggle("--quiet", quiet, "Print the totals only");
+    arguments.parse(argc, argv);
 
-  try {
     const auto checkpoint = io::Checkpoint::open(path, prefix);
     if (!quiet) print_metadata(checkpoint);
     print_tensors(checkpoint, !quiet);
     for (const auto& note : checkpoint.notes()) print_note(note);
-    if (!config.empty()) {
-      const auto file = config_file(path);
-      for (const auto& note : configs_by_name.at(config)(io::read_json(file), file.string())) print_note(note);
-      fmt::print("{}: agrees with {}\n", shown(file.string()), config);
-    }
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "inspect: {}\n", printable(e.what(), 30000, true));
-    return 1;
-  }
-  return 0;
+    if (config.empty()) return;
+    const auto file = config_file(path);
+    for (const auto& note : configs_by_name.at(config)(io::read_json(file), file.string())) print_note(note);
+    fmt::print("{}: agrees with {}\n", shown(file.string()), config);
+  });
 }

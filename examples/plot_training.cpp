@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/outputs.hpp>
 
+#include "common/places.hpp"
 #include "common/program.hpp"
 
 using namespace k3spec;
@@ -57,9 +56,14 @@ std::vector<Point> read_log(const std::string& path) {
 }
 
 /// "dflash=build/run/train.jsonl"
+void check_series(const std::string& argument) {
+  const auto at = argument.find('=');
+  if (at != std::string::npos && at > 0 && at + 1 < argument.size()) return;
+  throw examples::UsageError("series", examples::shown_value(argument), "NAME=LOG");
+}
+
 Series read_series(const std::string& argument) {
   const auto at = argument.find('=');
-  if (at == std::string::npos || at == 0) throw Error("series", argument, "NAME=LOG");
   return {argument.substr(0, at), read_log(argument.substr(at + 1))};
 }
 
@@ -172,16 +176,19 @@ void check_picture(const std::filesystem::path& out, const std::vector<std::stri
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Draws the accept length of training runs over their steps as SVG.");
-  std::vector<std::string> arguments;
-  std::filesystem::path out;
-  app.add_option("series", arguments, "NAME=LOG for each run, LOG being train_draft's train.jsonl")->required();
-  app.add_option("--out,--output", out, "The picture")->required();
-  CLI11_PARSE(app, argc, argv);
-  return examples::run_program("plot_training", [&] {
-    check_picture(out, arguments);
+  const char* about = "Draws the accept length of training runs over their steps as SVG.";
+  return examples::run_program("plot_training", about, [&](examples::Arguments& arguments) {
+    std::vector<std::string> logs;
+    std::filesystem::path out;
+    arguments.texts("series", logs, "NAME=LOG for each run, LOG being train_draft's train.jsonl")->required();
+    arguments.path("--out,--output", out, "The picture")->required();
+    arguments.parse(argc, argv);
+
+    for (const auto& log : logs) check_series(log);
+    examples::check_output_file("--out", out);
+    check_picture(out, logs);
     std::vector<Series> all;
-    for (const auto& argument : arguments) all.push_back(read_series(argument));
+    for (const auto& log : logs) all.push_back(read_series(log));
     io::write_text(out, Plot(all).svg());
     fmt::print("plot: {}\n", printable(out.string()));
   });

@@ -8,9 +8,9 @@ start="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build="${K3SPEC_BUILD_DIR:-build}"
 
-give_up() {
+give_up() {  # a command line that cannot be meant
   echo "run.sh: $*" >&2
-  exit 1
+  exit 2
 }
 
 target=examples/data/k3-tiny out="" resume="" help="" device=cpu log=""

@@ -30,7 +30,7 @@ for version in 3 3.1; do
   grep -v '"aux_stream"\|"layer_ids"\|"softmax_mscale"\|"state_norm"' "$engine/config.json" >"$dir/foreign$version/config.json"
   foreign=(--draft "$dir/foreign$version" --out "$dir/read$version" --layout k3spec)
   expect 1 "aux_stream: found nothing" "${foreign[@]}"
-  expect 107 "--assume-aux-stream requires --assume-layer-ids" "${foreign[@]}" --assume-aux-stream residual_mixture
+  expect 2 "--assume-aux-stream: found it alone, wanted --assume-aux-stream and --assume-layer-ids together" "${foreign[@]}" --assume-aux-stream residual_mixture
   expect 0 "k3spec layout" "${foreign[@]}" --assume-aux-stream residual_mixture --assume-layer-ids layers_executed
   cmp "$dir/read$version/model.safetensors" "$back/model.safetensors" || exit 1
   cmp "$dir/read$version/config.json" "$back/config.json" || exit 1
@@ -102,7 +102,7 @@ nemo_config
 expect 1 "nemo/config.json: found a draft that NeMo Automodel wrote, which leaves fields unsaid" \
   --draft "$nemo" --out "$dir/e" --layout k3spec
 expect 1 "found no draft of Kimi K3's that NeMo Automodel wrote" --draft "$own" --out "$dir/e" --from nemo
-expect 1 "--layout: found engine with --from nemo" --draft "$nemo" --out "$dir/e" --from nemo --layout engine
+expect 2 "--layout: found engine with --from nemo" --draft "$nemo" --out "$dir/e" --from nemo --layout engine
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"
 from_nemo=(--draft "$nemo" --out "$dir/of_nemo" --from nemo)
 expect 0 "k3spec layout" "${from_nemo[@]}"

@@ -4,10 +4,10 @@ program="$1"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 refuse() {  # the line's end, arguments
-  local part="$1" found
+  local part="$1" found wanted="${status:-1}"
   shift
   found="$("$program" "$@" 2>&1)"
-  [[ $? -eq 1 && "$found" == *"$part"* && "$found" != *$'\n'* && ! -e "$dir/no.svg" ]] ||
+  [[ $? -eq $wanted && "$found" == *"$part"* && "$found" != *$'\n'* && ! -e "$dir/no.svg" ]] ||
     fail "plot_training $*: found $found; wanted $part"
 }
 
@@ -25,7 +25,7 @@ svg="$(cat "$dir/plot.svg")"
   fail "another legend: $svg"
 
 refuse "nowhere: found No such file or directory" "a=$dir/nowhere" --out "$dir/no.svg"
-refuse "series: found $dir/a.jsonl, wanted NAME=LOG" "$dir/a.jsonl" --out "$dir/no.svg"
+status=2 refuse "series: found '$dir/a.jsonl', wanted NAME=LOG" "$dir/a.jsonl" --out "$dir/no.svg"
 echo '{"step":1,"loss":2}' >"$dir/empty.jsonl"
 refuse "empty.jsonl: found no look at held-out text, wanted at least one" "a=$dir/empty.jsonl" --out "$dir/no.svg"
 echo '{"step":1,"heldout":{"loss":2}}' >"$dir/odd.jsonl"

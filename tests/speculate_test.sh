@@ -9,6 +9,10 @@ refuse() {  # part of the only line, arguments
   expect 1 "$@"
   [[ "$output" != *$'\n'* ]] || fail "speculate ${*:2}: more than one line: $output"
 }
+misuse() {  # the same of a command line that cannot be meant
+  expect 2 "$@"
+  [[ "$output" != *$'\n'* ]] || fail "speculate ${*:2}: more than one line: $output"
+}
 
 for kind in eagle3 dflash dspark; do
   steps=()
@@ -61,7 +65,7 @@ expect 0 "eagle3 1: accept length" "${small[@]}" --tokens 60 --stop-token 32 --s
 echo '{"eos_token_id":[257,260]}' >"$dir/stops/generation_config.json"
 refuse "stops/generation_config.json: eos_token_id: found [257,260], wanted a token or a list" --target "$dir/stops" \
   --draft "$dir/run/latest"
-refuse "stop_token_ids: found 260, wanted 0 to 259" "${draft[@]}" --stop-token 260
+misuse "--stop-token: found 260, wanted 0 to 259" "${draft[@]}" --stop-token 260
 
 # Changed logits change the text, with a draft and without alike. The likeliest token alone is greedy decoding.
 expect 0 "eagle3 " "${small[@]}" --tokens 24 --show
@@ -87,22 +91,23 @@ drawn --seed 2
 [[ "$(grep '^dspark 0: ' <<<"$output")" != "$first" ]] || fail "another seed, the same tokens: $output"
 
 refuse "--device cuda: found " "${small[@]}" --device cuda
-refuse "--tokens: found 0, wanted 1 to" "${draft[@]}" --tokens 0
-refuse "--tokens: found 9223372036854775807, wanted 1 to" "${draft[@]}" --tokens 9223372036854775807
-refuse "--chain: found 9223372036854775807, wanted 1 to 256" "${draft[@]}" --chain 9223372036854775807
-refuse "--prompts: found 9223372036854775807, wanted 1 to" "${draft[@]}" --prompts 9223372036854775807
-refuse "--prompt-length: found -1, wanted 1 to" "${draft[@]}" --prompt-length -1
-refuse "chain: found 17, wanted 1 to 16" "${small[@]}" --chain 17
-refuse "--repeat: found 0, wanted 1 to 1000" "${draft[@]}" --repeat 0
-refuse "top_k: found -1, wanted 0 (all) or more" "${draft[@]}" --top-k -1
-refuse "top_p: found 0, wanted more than 0, at most 1" "${draft[@]}" --draft-top-p 0
-refuse "min_p: found 2, wanted 0 to 1" "${draft[@]}" --min-p 2
-refuse "repetition penalty: found 0, wanted a number > 0" "${draft[@]}" --repetition-penalty 0
-refuse "logit bias: token: found 260, wanted 0 to 259" "${draft[@]}" --logit-bias 260 1
-refuse "stop string: found an empty one, wanted at least one byte" "${draft[@]}" --stop ""
-refuse "temperature, where it is not 0: found -1, wanted" "${draft[@]}" --temperature -1
+misuse "--tokens: found 0, wanted 1 to 16384" "${draft[@]}" --tokens 0
+misuse "--tokens: found 9223372036854775807, wanted 1 to" "${draft[@]}" --tokens 9223372036854775807
+misuse "--chain: found 9223372036854775807, wanted 1 to 256" "${draft[@]}" --chain 9223372036854775807
+misuse "--prompts: found 9223372036854775807, wanted 1 to" "${draft[@]}" --prompts 9223372036854775807
+misuse "--prompt-length: found -1, wanted 1 to" "${draft[@]}" --prompt-length -1
+refuse "--chain: found 17 with a draft of kind eagle3, wanted 1 to 16" "${small[@]}" --chain 17
+misuse "--repeat: found 0, wanted 1 to 1000" "${draft[@]}" --repeat 0
+misuse "--top-k: found -1, wanted at least 0 (0: all)" "${draft[@]}" --top-k -1
+misuse "--draft-top-p: found 0, wanted more than 0, at most 1" "${draft[@]}" --draft-top-p 0
+misuse "--min-p: found 2, wanted 0 to 1" "${draft[@]}" --min-p 2
+misuse "--repetition-penalty: found 0, wanted a number > 0" "${draft[@]}" --repetition-penalty 0
+misuse "--logit-bias: found 260, wanted 0 to 259" "${draft[@]}" --logit-bias 260 1
+misuse "--stop: found '', wanted at least one byte" "${draft[@]}" --stop ""
+misuse "--temperature: found -1, wanted 1e-06 to 1000000" "${draft[@]}" --temperature -1
+misuse "--seed: found it with --temperature 0, wanted it with tokens that are drawn" "${draft[@]}" --seed 1
 refuse "--min-confidence: found 0.5, wanted a DSpark draft for it" "${draft[@]}" --min-confidence 0.5
-refuse "min_confidence: found 2, wanted 0 to 1" "${draft[@]}" --min-confidence 2
+misuse "--min-confidence: found 2, wanted 0 to 1" "${draft[@]}" --min-confidence 2
 refuse "$tiny/config.json: architectures: found none of a draft, wanted a draft's" --target "$tiny" --draft "$tiny"
 refuse "nowhere/config.json: found No such file or directory" --target "$tiny" --draft "$dir/nowhere"
 cp -rL "$dir/run/latest" "$dir/other"
@@ -112,4 +117,9 @@ expect 1 "other/config.json: found" --target "$tiny" --draft "$dir/other"
 # What does not fit is said before the target is loaded: this one has no tensors.
 mkdir "$dir/empty" && cp "$tiny/config.json" "$dir/empty"
 expect 1 "other/config.json: found" --target "$dir/empty" --draft "$dir/other"
-expect 1 "$dir/empty: found" --target "$dir/empty" --draft "$dir/run/latest"
+head -c 95 "$tiny/heldout.txt" >"$dir/short.txt"
+empty=(--target "$dir/empty" --draft "$dir/run/latest")
+refuse "short.txt: found 95 bytes, wanted 96, the length of a prompt" "${empty[@]}" --text "$dir/short.txt"
+refuse "--chain: found 17 with a draft of kind eagle3, wanted 1 to 16" "${empty[@]}" --chain 17
+refuse "--min-confidence: found 0.5, wanted a DSpark draft for it" "${empty[@]}" --min-confidence 0.5
+expect 1 "$dir/empty: found" "${empty[@]}"

@@ -1,29 +1,31 @@
 #pragma once
 /// \file
 /// What the example programs share.
-/// defines: say, open_standard_files, run_program, make_device, add_device_options, DeviceOptions, name_of, add_named
+/// defines: say, open_standard_files, version_text, run_program, make_device, add_device_options, DeviceOptions
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include <k3spec/backend/cpu/cpu_check.hpp>
 #include <k3spec/backend/cuda_driver.hpp>
-#include <k3spec/config/conventions.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
+
+#include "arguments.hpp"
 
 namespace k3spec::examples {
 
@@ -39,37 +41,71 @@ inline void open_standard_files() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond what is allowed is a failed write, as a full disk
 }
 
-/// Runs `body`, which may return an exit status; an exception becomes one line on standard error and exit status 1.
+/// "k3spec 0.1.0, built for avx2, fma, bmi2"
+inline std::string version_text() {
+  std::string features;
+  for (const CpuFeature& f : needed_cpu_features()) features.append(features.empty() ? "" : ", ").append(f.name);
+  return fmt::format("k3spec {}, built for {}", K3SPEC_VERSION, features.empty() ? "any such processor" : features);
+}
+
+/// What was printed has arrived. A reader that left is no failure.
+inline void flush_output() {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return;
+  throw Error("standard output", std::generic_category().message(errno), "room for what is printed");
+}
+
+namespace detail {
+
+/// Runs f; what a library throws then names, as an Error does, what was found and what was wanted.
 template <class F>
-int run_program(const char* name, F&& body) {
-  open_standard_files();
+int in_our_words(F&& f) {
   try {
-    require_cpu_features();
-    if constexpr (std::is_same_v<decltype(body()), int>) return body();
-    body();
-    return 0;
-  } catch (const std::exception& e) {
-    say(fmt::format("{}: {}", name, printable(e.what(), 30000, true)));
-    return 1;
+    return f();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error("memory", "none left", "more of it, or fewer and shorter windows, prompts or files");
+  } catch (const std::filesystem::filesystem_error& e) {
+    throw Error(e.path1().string(), e.code().message(), "a file or folder that can be used");
+  } catch (const std::system_error& e) {
+    throw Error("the system", e.what(), "no failure");
   }
 }
 
-/// The name of an enumeration's value.
-template <class E>
-std::string name_of(E value) {
-  return std::string(names_of<E>[static_cast<std::size_t>(value)]);
-}
+}  // namespace detail
 
-/// An option whose value is one of an enumeration's names.
-template <class E>
-CLI::Option* add_named(CLI::App& app, const std::string& flag, E& value, const std::string& help) {
-  const std::vector<std::string> names(names_of<E>.begin(), names_of<E>.end());
-  const auto set = [&value, names](const std::string& name) {
-    value = static_cast<E>(std::find(names.begin(), names.end(), name) - names.begin());
+/// Runs `body(arguments)`, which may return an exit status and has to add its flags and parse them.
+/// \returns what Arguments says in --help: an exception is one line on standard error, and 1, or 2 for a command line
+///          that cannot be meant
+template <class F>
+int run_program(const char* name, const char* about, F&& body) {
+  open_standard_files();
+  const auto refuse = [name](const std::exception& e, int status) {
+    say(fmt::format("{}: {}", name, printable(e.what(), 30000, true)));
+    return status;
   };
-  return app.add_option_function<std::string>(flag, set, help)
-      ->check(CLI::IsMember(names))
-      ->default_str(name_of(value));
+  try {
+    require_cpu_features();
+    Arguments arguments(about, fmt::format("{} of {}", name, version_text()));
+    return detail::in_our_words([&] {
+      int status = 0;
+      try {
+        if constexpr (std::is_same_v<decltype(body(arguments)), int>) {
+          status = body(arguments);
+        } else {
+          body(arguments);
+        }
+      } catch (const CLI::Success& what) {
+        status = arguments.show(what);
+      }
+      flush_output();
+      return status;
+    });
+  } catch (const UsageError& e) {
+    return refuse(e, 2);
+  } catch (const std::exception& e) {
+    return refuse(e, 1);
+  }
 }
 
 struct DeviceOptions {
@@ -77,13 +113,9 @@ struct DeviceOptions {
   int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 };
 
-inline void add_device_options(CLI::App& app, DeviceOptions& options) {
-  app.add_option("--device", options.device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads; results do not depend on them")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+inline void add_device_options(Arguments& arguments, DeviceOptions& options) {
+  arguments.one_of("--device", options.device, {"cpu", "cuda"}, "Where to compute");
+  arguments.number("--threads", options.threads, Range<int>{1, 4096}, "Threads; results do not depend on them");
 }
 
 /// \throws Error when the device is not there, or cannot do what the examples do

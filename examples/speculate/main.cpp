@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <k3spec/core/format.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/target/load.hpp>
 
@@ -32,7 +31,9 @@ namespace {
 std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path, index_t count, index_t length) {
   const std::string text = io::read_file(path);
   const auto size = static_cast<index_t>(text.size());
-  if (size < length) throw Error(path.string() + ": bytes", std::to_string(size), "at least " + std::to_string(length));
+  if (size < length) {
+    throw Error(path.string(), fmt::format("{} bytes", size), fmt::format("{}, the length of a prompt", length));
+  }
   std::vector<std::vector<index_t>> prompts;
   for (index_t i = 0; i < count; ++i) {
     const index_t begin = (size - length) * i / count;
@@ -63,15 +64,25 @@ DraftKind kind_of(const io::json& config, const std::string& file) {
   return *kind;
 }
 
+/// Of the kind that has chains of `longest` tokens at most.
+void check_chain(const Options& o, DraftKind kind, index_t longest) {
+  if (o.decode.chain.value_or(1) <= longest) return;
+  throw Error("--chain", fmt::format("{} with a draft of kind {}", *o.decode.chain, examples::name_of(kind)),
+              fmt::format("1 to {}", longest));
+}
+
 /// Before the target is loaded, which takes longest.
-/// \throws Error on a draft that is none of those compiled in
-void check_drafts(const std::vector<std::filesystem::path>& folders) {
-  for (const auto& folder : folders) {
+/// \throws Error on a draft that is none of those compiled in, and on flags that none of the drafts has a use for
+void check_drafts(const Options& o) {
+  bool confident = false;
+  for (const auto& folder : o.drafts) {
     const std::string file = (folder / draft_config_name).string();
     const io::json config = io::read_json(file);
     examples::say_notes(io::Checkpoint::open(folder).notes());
-    switch (kind_of(config, file)) {
+    const DraftKind kind = kind_of(config, file);
+    switch (kind) {
       case DraftKind::eagle3:
+        check_chain(o, kind, Eagle3Draft<TargetConfig>::max_steps);
         examples::with_eagle3_form(examples::eagle3_form_of(config),
                                    [&]<class Config> { check_file<DraftKind::eagle3, Config>(config, file); });
         break;
@@ -80,9 +91,12 @@ void check_drafts(const std::vector<std::filesystem::path>& folders) {
         break;
       case DraftKind::dspark:
         check_file<DraftKind::dspark, configs::KimiK3TinyDSpark>(config, file);
+        confident = true;
         break;
     }
   }
+  if (confident || o.decode.min_confidence == 0) return;
+  throw Error("--min-confidence", fmt::format("{}", o.decode.min_confidence), "a DSpark draft for it");
 }
 
 /// The draft in a folder, by what its config.json says it is.
@@ -95,8 +109,8 @@ Contestant open_draft(const examples::Target& target, const std::filesystem::pat
   if (kind != DraftKind::dspark) options.min_confidence = 0;
   if (kind == DraftKind::eagle3) {
     if (!options.chain && !io::draft_conventions<DraftKind::eagle3>(config, file.string()).ttt_steps) {
-      fmt::print(stderr, "speculate: {} does not say for how many steps the draft was trained (ttt_steps): {}\n",
-                 file.string(), "5 tokens are drafted at a time unless --chain says otherwise");
+      examples::say(fmt::format("speculate: {} does not say for how many steps the draft was trained (ttt_steps): {}",
+                                printable(file.string()), "5 tokens are drafted at a time unless --chain says so"));
     }
     const auto form = examples::eagle3_form_of(config);
     const auto make =
@@ -113,27 +127,19 @@ Contestant plain_decoding(const examples::Target& target, index_t capacity, cons
           [decoder](const Cpu& cpu, std::span<const index_t> prompt) { return decoder->generate(cpu, prompt); }};
 }
 
-/// \throws Error when there is no draft that has a confidence
-void check_confidence(const Options& o, const std::vector<Contestant>& all) {
-  const bool asked = o.decode.min_confidence > 0;
-  if (!asked || std::any_of(all.begin(), all.end(), [](const auto& c) { return c.name == "dspark"; })) return;
-  throw Error("--min-confidence", fmt::format("{}", o.decode.min_confidence), "a DSpark draft for it");
-}
-
-void decode(Options& o, const CLI::App& app) {
+void decode(Options& o) {
   const Cpu cpu = examples::make_device(o.device);
-  examples::check(o, app);
+  examples::complete(o);
   for (auto& draft : o.drafts) draft = examples::found_draft(draft);
-  check_drafts(o.drafts);
+  check_drafts(o);
+  const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   Parameters<K3Target<TargetConfig>, float> target_parameters;
   examples::say_notes(load_target<TargetConfig>(o.target, target_parameters));
   const examples::Target target(target_parameters.weights());
-  const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
 
   std::vector<Contestant> all{plain_decoding(target, capacity, o.decode)};
   for (const auto& folder : o.drafts) all.push_back(open_draft(target, folder, capacity, o));
-  check_confidence(o, all);
   for (const auto& c : all) (void)c.generate(cpu, prompts.front());  // warms caches and threads
   std::vector<Outcome> outcomes(all.size());
   for (index_t r = 0; r < o.repeat; ++r) {
@@ -152,9 +158,11 @@ void decode(Options& o, const CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Decodes held-out text for a Kimi K3 target with and without drafts");
-  Options options;
-  examples::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  return examples::run_program("speculate", [&] { decode(options, app); });
+  return examples::run_program("speculate", "Decodes held-out text for a Kimi K3 target with and without drafts",
+                               [&](examples::Arguments& arguments) {
+                                 Options options;
+                                 examples::add_options(arguments, options);
+                                 arguments.parse(argc, argv);
+                                 decode(options);
+                               });
 }

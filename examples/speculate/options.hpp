@@ -1,14 +1,14 @@
 #pragma once
 /// \file
 /// What speculate is asked for.
-/// defines: Options, add_options, check
+/// defines: Options, add_options, complete
 
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include <k3spec/config/stop_tokens.hpp>
 #include <k3spec/decode/decode_options.hpp>
@@ -24,81 +24,102 @@ struct Options {
   std::vector<std::filesystem::path> drafts;
   std::filesystem::path text = "examples/data/k3-tiny/heldout.txt";
   DeviceOptions device;
-  index_t prompts = 8, prompt_length = 96, repeat = 5, chain = 0;
+  index_t prompts = 8, prompt_length = 96, repeat = 5;
   DecodeOptions decode;
-  Truncation draft_truncation;
+  std::optional<index_t> draft_top_k;
+  std::optional<double> draft_top_p, draft_min_p;
   std::vector<index_t> stop_tokens;
   PenaltyOptions penalties;
   std::vector<std::pair<index_t, double>> logit_bias;
   bool show = false;
+  /// Options that nothing hangs on where the likeliest token is taken.
+  std::vector<const CLI::Option*> of_drawing;
 };
 
-inline void add_sampling_options(CLI::App& app, Options& o) {
-  app.add_option("--temperature", o.decode.temperature, "0: greedy; else tokens are drawn")->capture_default_str();
-  app.add_option("--seed", o.decode.seed, "of what is drawn")->capture_default_str();
-  auto& target = o.decode.truncation;
-  app.add_option("--top-k", target.top_k, "draw from so many of the likeliest tokens; 0: all")->capture_default_str();
-  app.add_option("--top-p", target.top_p, "draw from the likeliest that have so much of all the probability together")
-      ->capture_default_str();
-  app.add_option("--min-p", target.min_p, "draw from those at least so many times as likely as the likeliest")
-      ->capture_default_str();
-  auto& draft = o.draft_truncation;
-  app.add_option("--draft-top-k", draft.top_k, "--top-k of the drafts [the target's]");
-  app.add_option("--draft-top-p", draft.top_p, "--top-p of the drafts [the target's]");
-  app.add_option("--draft-min-p", draft.min_p, "--min-p of the drafts [the target's]");
-  app.add_option("--repetition-penalty", o.penalties.repetition,
-                 "divides positive logits of tokens the text has, and multiplies negative ones")
-      ->capture_default_str();
-  app.add_option("--presence-penalty", o.penalties.presence, "taken from the logits of tokens that were generated")
-      ->capture_default_str();
-  app.add_option("--frequency-penalty", o.penalties.frequency, "the same as often as each was generated")
-      ->capture_default_str();
-  app.add_option("--logit-bias", o.logit_bias, "a token and what is added to its logit; may be given several times");
-}
+inline constexpr index_t last_token = TargetConfig::vocab_size - 1;
+inline constexpr Range<double> any_number{};
 
-inline void add_options(CLI::App& app, Options& o) {
-  o.decode.max_new_tokens = 256;
-  app.add_option("--target", o.target, "folder of the target's checkpoint")->capture_default_str();
-  app.add_option("--draft", o.drafts, "folder of a draft that train_draft wrote; may be given several times")
-      ->required();
-  app.add_option("--text", o.text, "text whose pieces are the prompts")->capture_default_str();
-  app.add_option("--prompts", o.prompts, "how many prompts")->capture_default_str();
-  app.add_option("--prompt-length", o.prompt_length, "bytes of each")->capture_default_str();
-  app.add_option("--tokens", o.decode.max_new_tokens, "tokens to generate after each")->capture_default_str();
-  app.add_option("--stop", o.decode.stop_strings, "text that ends what is generated; may be given several times");
-  app.add_option("--stop-token", o.stop_tokens, "a token that does so, beside those the target's files name");
-  app.add_option("--chain", o.chain, "tokens drafted for one target forward [as many as each draft was trained for]");
-  add_sampling_options(app, o);
-  app.add_option("--min-confidence", o.decode.min_confidence,
-                 "DSpark ends a block before a token whose chance to be accepted, with all before it, it takes to be "
-                 "lower: the product of its confidences")
-      ->capture_default_str();
-  add_named(app, "--verification", o.decode.verification,
-            "how drafted tokens are accepted at a temperature: one by one, or all of a block together");
-  app.add_option("--repeat", o.repeat, "runs over all prompts; times are medians, with quartiles")
-      ->capture_default_str();
-  add_device_options(app, o.device);
-  app.add_flag("--show", o.show, "print the generated text");
-}
-
-/// Before anything is allocated for the numbers, and before the target is loaded.
-inline void check(Options& o, const CLI::App& app) {
-  constexpr index_t most = 16384, longest = 256;
-  const auto within = [](const char* flag, index_t found, index_t last) {
-    if (found < 1 || found > last) throw Error(flag, fmt::format("{}", found), fmt::format("1 to {}", last));
+inline void add_logit_changes(Arguments& arguments, Options& o) {
+  arguments.number("--repetition-penalty", o.penalties.repetition, Range<double>{.least = 0, .above = true},
+                   "Divides positive logits of tokens the text has, and multiplies negative ones");
+  arguments.number("--presence-penalty", o.penalties.presence, any_number,
+                   "Taken from the logits of tokens that were generated");
+  arguments.number("--frequency-penalty", o.penalties.frequency, any_number, "The same as often as each was generated");
+  const auto take = [&o](const std::string& flag, Arguments::Values v) {
+    constexpr Range<double> bias{.least = -std::numeric_limits<double>::infinity()};
+    o.logit_bias.emplace_back(parse_number(flag, v[0], Range<index_t>{0, last_token}), parse_number(flag, v[1], bias));
   };
-  within("--prompts", o.prompts, most);
-  within("--prompt-length", o.prompt_length, most);
-  within("--tokens", o.decode.max_new_tokens, most);
-  within("--repeat", o.repeat, 1000);
-  if (app.count("--chain") > 0) {
-    within("--chain", o.chain, longest);
-    o.decode.chain = o.chain;
+  arguments.add("--logit-bias", "TOKEN BIAS",
+                "A token and what is added to its logit, -inf: never it; may be given several times", take,
+                Arguments::Times::several, 2);
+}
+
+inline void add_sampling_options(Arguments& arguments, Options& o) {
+  const auto temperature = [&o](const std::string& flag, Arguments::Values v) {
+    o.decode.temperature = parse_number(flag, v[0], any_number);
+    if (o.decode.temperature != 0) (void)parse_number(flag, v[0], DecodeOptions::temperature_range);
+  };
+  arguments.add("--temperature", "FLOAT", "0: greedy; else tokens are drawn; 1e-06 to 1e+06", temperature)
+      ->default_str("0");
+  auto& target = o.decode.truncation;
+  o.of_drawing = {
+      arguments.number("--seed", o.decode.seed, Range<std::uint64_t>{}, "Of what is drawn"),
+      arguments.number("--top-k", target.top_k, Truncation::top_k_range, "Draw from so many of the likeliest tokens"),
+      arguments.number("--top-p", target.top_p, Truncation::top_p_range,
+                       "Draw from the likeliest that have so much of all the probability together"),
+      arguments.number("--min-p", target.min_p, Truncation::min_p_range,
+                       "Draw from those at least so many times as likely as the likeliest"),
+      arguments.number("--draft-top-k", o.draft_top_k, Truncation::top_k_range, "--top-k of the drafts [the target's]"),
+      arguments.number("--draft-top-p", o.draft_top_p, Truncation::top_p_range, "--top-p of the drafts [the target's]"),
+      arguments.number("--draft-min-p", o.draft_min_p, Truncation::min_p_range, "--min-p of the drafts [the target's]"),
+      arguments.named("--verification", o.decode.verification,
+                      "How drafted tokens are accepted at a temperature: one by one, or all of a block together")};
+  add_logit_changes(arguments, o);
+}
+
+inline void add_options(Arguments& arguments, Options& o) {
+  constexpr index_t most = 16384, longest_chain = 256;
+  o.decode.max_new_tokens = 256;
+  arguments.path("--target", o.target, "Folder of the target's checkpoint");
+  arguments.path("--draft", o.drafts, "Folder of a draft that train_draft wrote; may be given several times")
+      ->required();
+  arguments.path("--text", o.text, "Text whose pieces are the prompts");
+  arguments.number("--prompts", o.prompts, Range<index_t>{1, most}, "How many prompts");
+  arguments.number("--prompt-length", o.prompt_length, Range<index_t>{1, most}, "Bytes of each");
+  arguments.number("--tokens", o.decode.max_new_tokens, Range<index_t>{1, most}, "Tokens to generate after each");
+  arguments.texts("--stop", o.decode.stop_strings, "Text that ends what is generated; may be given several times");
+  arguments.number("--stop-token", o.stop_tokens, Range<index_t>{0, last_token},
+                   "A token that does so, beside those the target's files name; may be given several times");
+  arguments.number("--chain", o.decode.chain, Range<index_t>{1, longest_chain},
+                   "Tokens drafted for one target forward [as many as each draft was trained for]");
+  add_sampling_options(arguments, o);
+  arguments.number("--min-confidence", o.decode.min_confidence, DecodeOptions::min_confidence_range,
+                   "DSpark ends a block before a token whose chance to be accepted, with all before it, it takes to be "
+                   "lower: the product of its confidences");
+  arguments.number("--repeat", o.repeat, Range<index_t>{1, 1000},
+                   "Runs over all prompts; times are medians, with quartiles");
+  add_device_options(arguments, o.device);
+  arguments.toggle("--show", o.show, "Print the generated text");
+}
+
+/// Refuses flags that change nothing.
+inline void refuse_idle_flags(const Options& o) {
+  for (const CLI::Option* flag : o.of_drawing) {
+    if (o.decode.temperature != 0 || flag->count() == 0) continue;
+    throw UsageError(flag->get_name(), "it with --temperature 0", "it with tokens that are drawn");
+  }
+}
+
+/// What the flags say as a decoder takes it, before the target is loaded.
+inline void complete(Options& o) {
+  refuse_idle_flags(o);
+  for (const std::string& stop : o.decode.stop_strings) {
+    if (stop.empty()) throw UsageError("--stop", shown_value(stop), "at least one byte");
   }
   Truncation draft = o.decode.truncation;
-  if (app.count("--draft-top-k") > 0) draft.top_k = o.draft_truncation.top_k;
-  if (app.count("--draft-top-p") > 0) draft.top_p = o.draft_truncation.top_p;
-  if (app.count("--draft-min-p") > 0) draft.min_p = o.draft_truncation.min_p;
+  draft.top_k = o.draft_top_k.value_or(draft.top_k);
+  draft.top_p = o.draft_top_p.value_or(draft.top_p);
+  draft.min_p = o.draft_min_p.value_or(draft.min_p);
   o.decode.draft_truncation = draft;
   o.decode.token_bytes = byte_of_token;
   if (o.penalties != PenaltyOptions{} || !o.logit_bias.empty()) {

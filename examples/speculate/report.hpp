@@ -55,12 +55,13 @@ inline bool same_tokens(const Outcome& a, const Outcome& b) {
                     [](const auto& x, const auto& y) { return x.tokens == y.tokens; });
 }
 
-inline std::string printable(const std::vector<index_t>& tokens) {
+/// What was generated, as a terminal may show it.
+inline std::string text_of(const std::vector<index_t>& tokens) {
   std::string text;
   for (const index_t t : tokens) {
     if (t < 256) text += t == '\n' ? ' ' : static_cast<char>(t);
   }
-  return text;
+  return printable(text, std::size_t{1} << 20U);
 }
 
 inline void print_text(const std::vector<Contestant>& all, const std::vector<Outcome>& outcomes) {
@@ -68,7 +69,7 @@ inline void print_text(const std::vector<Contestant>& all, const std::vector<Out
     for (std::size_t p = 0; p < outcomes[i].results.size(); ++p) {
       const DecodeResult& r = outcomes[i].results[p];
       fmt::print("{} {}: accept length {:.2f}, ends by {}: {}\n", all[i].name, p, r.accept_length(), name_of(r.finish),
-                 printable(r.tokens));
+                 text_of(r.tokens));
     }
   }
 }

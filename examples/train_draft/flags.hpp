@@ -1,8 +1,9 @@
 #pragma once
 /// \file
 /// The flags of train_draft, and which of them go together.
-/// defines: add_flags, refuse_others_flags, refuse_idle_flags
+/// defines: add_flags, in_flags, refuse_others_flags, refuse_idle_flags
 
+#include <cctype>
 #include <map>
 #include <set>
 #include <string>
@@ -13,122 +14,190 @@
 
 namespace k3spec::examples {
 
-inline void add_files(CLI::App& app, Options& o) {
-  app.add_option("--target", o.target, "The target's checkpoint, a directory")->required();
-  app.add_option("--train", o.train, "Text to train on [TARGET/train.txt]");
-  app.add_option("--heldout", o.heldout, "Text to measure on [TARGET/heldout.txt]");
-  app.add_option("--out,--output", o.out, "Where checkpoints go; OUT/latest is the newest")->required();
-  app.add_option("--log", o.log, "JSON lines, one a step [OUT/train.jsonl]");
-  app.add_flag("--resume", o.resume,
-               "Go on from OUT/latest, with its settings; --steps N goes on to N steps, at the rates of a run of N");
-  app.add_flag("--other-data", o.other_data, "With --resume: go on with another text than the run was begun with");
-  app.add_option("--init-from", o.init_from,
+inline void add_files(Arguments& arguments, Options& o) {
+  arguments.path("--target", o.target, "The target's checkpoint, a directory")->required();
+  arguments.path("--train", o.train, "Text to train on [TARGET/train.txt]");
+  arguments.path("--heldout", o.heldout, "Text to measure on [TARGET/heldout.txt]");
+  arguments.path("--out,--output", o.out, "Where checkpoints go; OUT/latest is the newest")->required();
+  arguments.path("--log", o.log, "JSON lines, one a step [OUT/train.jsonl]");
+  arguments.toggle(
+      "--resume", o.resume,
+      "Go on from OUT/latest, with its settings; --steps N goes on to N steps, at the rates of a run of N");
+  arguments.toggle("--other-data", o.other_data, "With --resume: go on with another text than the run was begun with");
+  arguments.path("--init-from", o.init_from,
                  "Begin a new run with the parameters of this draft, its kind, layers, conventions and vocabulary");
 }
 
 /// What the draft is and reads.
-inline void add_draft(CLI::App& app, Options& o) {
-  o.backbone_flag = add_named(app, "--backbone", o.form.backbone, "eagle3: the draft's attention block");
-  o.version_flag = app.add_option("--eagle3-version", o.form.version, "eagle3: 3.1 adds fc_norm and norm_output")
-                       ->check(CLI::IsMember({"3", "3.1"}))
-                       ->capture_default_str();
-  o.draft_only.push_back(
-      app.add_option("--layers", o.layers,
-                     "The target's layers that the draft reads, comma-separated; dflash, dspark: -1 is the embedding "
-                     "[eagle3: 1, L/2 - 1, L - 4; dflash: from 1 to L - 3; dspark: -1, L/2 - 1, L - 1]")
-          ->delimiter(',')
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
-  o.draft_only.push_back(add_named(app, "--layer-ids", o.layer_ids,
-                                   "What layer id i is: the output of layer i from 0, or the state after i "
-                                   "layers"));
-  o.draft_only.push_back(add_named(app, "--aux-stream", o.aux_stream,
-                                   "What a layer's state is: the running sum, or what the next "
-                                   "layer's attention reads"));
-  o.vocabulary_flag = app.add_option("--vocabulary-from", o.vocabulary_from,
+inline void add_draft(Arguments& arguments, Options& o) {
+  o.draft_flag = arguments.one_of("--draft", o.draft, {"eagle3", "dflash", "dspark"}, "The kind of draft");
+  o.backbone_flag = arguments.named("--backbone", o.form.backbone, "eagle3: the draft's attention block");
+  o.version_flag =
+      arguments.one_of("--eagle3-version", o.form.version, {"3", "3.1"}, "eagle3: 3.1 adds fc_norm and norm_output");
+  o.vocabulary_flag = arguments.path("--vocabulary-from", o.vocabulary_from,
                                      "eagle3: the draft vocabulary of this draft [the most frequent bytes]");
-  o.draft_only.push_back(o.vocabulary_flag);
+  o.draft_only = {arguments.list("--layers", o.layers, Range<index_t>{},
+                                 "The target's layers that the draft reads; dflash, dspark: -1 is the embedding "
+                                 "[eagle3: 1, L/2 - 1, L - 4; dflash: from 1 to L - 3; dspark: -1, L/2 - 1, L - 1]"),
+                  arguments.named("--layer-ids", o.layer_ids,
+                                  "What layer id i is: the output of layer i from 0, or the state after i layers"),
+                  arguments.named("--aux-stream", o.aux_stream,
+                                  "What a layer's state is: the running sum, or what the next layer's attention reads"),
+                  o.vocabulary_flag};
 }
 
 /// This program is one process that does not split a model.
-inline void add_parallel(CLI::App& app, Options& o) {
+inline void add_parallel(Arguments& arguments, Options& o) {
   ParallelOptions& p = o.parallel;
-  const auto add = [&](const char* flag, auto& value, const char* help) {
-    return app.add_option(flag, value, help)->capture_default_str()->group("Parallelism");
+  const auto add = [&](const char* key, const char* flag, auto& value, const char* help) {
+    o.names[key] = flag;
+    return arguments.number(flag, value, Range<index_t>{}, help)->group("Parallelism");
   };
-  add("--expert-parallel", p.expert_parallel, "Processes that the target's experts are spread over");
-  add("--tensor-parallel", p.tensor_parallel, "1 only");
-  add("--context-parallel", p.context_parallel, "1 only");
-  add("--pipeline-parallel", p.pipeline_parallel, "1 only");
-  app.add_flag("--uneven-experts", p.uneven_experts, "Processes may have different numbers of experts")
-      ->group("Parallelism");
-  app.add_flag("--parallel-drafting", p.parallel_drafting, "Not supported")->group("Parallelism");
+  const auto toggle = [&](const char* key, const char* flag, bool& value, const char* help) {
+    o.names[key] = flag;
+    return arguments.toggle(flag, value, help)->group("Parallelism");
+  };
+  add("expert_parallel", "--expert-parallel", p.expert_parallel, "Processes that the target's experts are spread over");
+  add("tensor_parallel", "--tensor-parallel", p.tensor_parallel, "1 only");
+  add("context_parallel", "--context-parallel", p.context_parallel, "1 only");
+  add("pipeline_parallel", "--pipeline-parallel", p.pipeline_parallel, "1 only");
+  toggle("uneven_experts", "--uneven-experts", p.uneven_experts, "Processes may have different numbers of experts");
+  toggle("parallel_drafting", "--parallel-drafting", p.parallel_drafting, "Not supported");
 }
 
-inline void add_settings(CLI::App& app, Options& o) {
-  TrainSettings& s = o.settings;
-  const auto add = [&](const char* key, const char* flag, auto& value, const std::string& help) {
-    o.flags[key] = app.add_option(flag, value, help)->capture_default_str();
-  };
-  o.draft_flag = app.add_option("--draft", o.draft, "The kind of draft")
-                     ->check(CLI::IsMember({"eagle3", "dflash", "dspark"}))
-                     ->capture_default_str();
-  add_draft(app, o);
-  add("total_steps", "--steps", s.schedule.total_steps, "Steps to train, instead of --minutes");
-  o.minutes_flag =
-      app.add_option("--minutes", o.minutes,
-                     "Time to train. The steps of the warmup are measured; then the number of steps is fixed, "
-                     "and with it the schedule")
-          ->check(CLI::PositiveNumber)
-          ->capture_default_str();
-  o.minutes_flag->excludes(o.flags["total_steps"]);
-  add("batch", "--batch", s.batch, "Windows that go through the draft together");
-  add("accumulate", "--accumulate", s.accumulate, "Batches a step, with the gradient of one large batch");
-  add("length", "--length", s.length, "Tokens a window");
-  add("ttt_steps", "--ttt-steps", s.ttt_steps, "eagle3: drafted tokens that training unrolls");
-  o.flags["lk"] = add_named(app, "--lk", s.lk, "eagle3: loss of the acceptance rate, instead of cross-entropy");
-  add("lk_kl_scale", "--lk-kl-scale", s.lk_kl_scale, "eagle3, --lk lambda: cross-entropy weighs s * exp(-d * rate)");
-  add("lk_kl_decay", "--lk-kl-decay", s.lk_kl_decay, "eagle3, --lk lambda: d of that");
-  o.flags["fc_init"] = add_named(app, "--fc-init", s.fc_init,
-                                 "eagle3: fresh fc; last_identity is [0 0 I], the last layer's state as it is");
-  o.flags["packing"] = add_named(
-      app, "--packing", s.packing,
-      "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target");
-  add("anchors", "--anchors", s.anchors, "dflash, dspark: blocks in a window");
-  add("gamma", "--gamma", s.gamma, "dflash, dspark: slot k of a block weighs exp(-k / gamma); inf: all alike");
-  o.flags["variable_prefix"] =
-      app.add_flag("--variable-prefix", s.variable_prefix, "dflash: blocks begin with a random number of true tokens");
-  add("prefix_base", "--prefix-base", s.prefix_base,
-      "dflash: a prefix of l tokens has a chance as this to the power l");
-  add("ce_alpha", "--ce-alpha", s.ce_alpha, "dspark: weight of cross-entropy");
-  add("l1_alpha", "--l1-alpha", s.l1_alpha, "dspark: weight of |p - q|");
-  add("markov_deviation", "--markov-deviation", s.markov_deviation,
-      "dspark: deviation of the Markov head's fresh table of previous tokens");
-  add("confidence_alpha", "--confidence-alpha", s.confidence_alpha, "dspark: weight of the confidence head's loss");
-  add("lr", "--lr", s.schedule.lr, "Highest learning rate");
-  add("warmup_steps", "--warmup", s.schedule.warmup_steps, "Steps over which the learning rate rises");
-  add("min_lr_ratio", "--min-lr-ratio", s.schedule.min_lr_ratio, "Last learning rate, as a part of the highest");
-  add("max_grad_norm", "--clip", s.optimizer.max_grad_norm, "Largest norm of the gradient; inf never clips");
-  add("weight_decay", "--weight-decay", s.optimizer.weight_decay, "Decay of matrices");
-  add("beta1", "--beta1", s.optimizer.beta1, "AdamW's");
-  add("beta2", "--beta2", s.optimizer.beta2, "AdamW's");
-  add("eps", "--eps", s.optimizer.eps, "AdamW's");
-  add("seed", "--seed", s.seed, "Of fresh parameters and the choice of windows");
+/// Settings that a checkpoint carries, by their names there.
+class SettingFlags {
+ public:
+  SettingFlags(Arguments& arguments, Options& o) : arguments_(arguments), o_(o) {}
+
+  template <class T>
+  void number(const char* key, const char* flag, T& value, const Range<T>& range, const char* help) {
+    keep(key, arguments_.number(flag, value, range, help));
+  }
+  template <class E>
+  void named(const char* key, const char* flag, E& value, const char* help) {
+    keep(key, arguments_.named(flag, value, help));
+  }
+  void toggle(const char* key, const char* flag, bool& value, const char* help) {
+    keep(key, arguments_.toggle(flag, value, help));
+  }
+
+ private:
+  void keep(const char* key, CLI::Option* option) {
+    o_.flags[key] = option;
+    o_.names[key] = option->get_name();
+  }
+
+  Arguments& arguments_;
+  Options& o_;
+};
+
+inline void add_time(Arguments& arguments, Options& o) {
+  using S = WarmupCosine;
+  S& s = o.settings.schedule;
+  SettingFlags flags(arguments, o);
+  flags.number("total_steps", "--steps", s.total_steps, S::total_range, "Steps to train, instead of --minutes");
+  o.flags["total_steps"]->default_str("");
+  o.minutes_flag = arguments.number("--minutes", o.minutes, TrainSettings::positive,
+                                    "Time to train. The steps of the warmup are measured; then the number of steps is "
+                                    "fixed, and with it the schedule");
+  flags.number("lr", "--lr", s.lr, S::lr_range, "Highest learning rate");
+  flags.number("warmup_steps", "--warmup", s.warmup_steps, S::warmup_range, "Steps over which the learning rate rises");
+  flags.number("min_lr_ratio", "--min-lr-ratio", s.min_lr_ratio, S::min_lr_ratio_range,
+               "Last learning rate, as a part of the highest");
 }
 
-inline void add_reports(CLI::App& app, Options& o) {
-  app.add_option("--eval-every", o.eval_every, "Steps between looks at held-out text")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--eval-windows", o.eval_windows, "Windows of held-out text that are looked at")
-      ->capture_default_str();
-  app.add_option("--save-every", o.save_every, "Steps between checkpoints")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--keep", o.keep, "Checkpoints that are kept")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--progress", o.progress, "What to show")
-      ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
-      ->capture_default_str();
-  add_device_options(app, o.device);
+inline void add_batches(Arguments& arguments, Options& o) {
+  using S = TrainSettings;
+  S& s = o.settings;
+  SettingFlags flags(arguments, o);
+  flags.number("batch", "--batch", s.batch, S::batch_range, "Windows that go through the draft together");
+  flags.number("accumulate", "--accumulate", s.accumulate, S::accumulate_range,
+               "Batches a step, with the gradient of one large batch");
+  flags.number("length", "--length", s.length, S::length_range, "Tokens a window");
+  flags.named("packing", "--packing", s.packing,
+              "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target");
+  flags.number("seed", "--seed", s.seed, Range<std::uint64_t>{}, "Of fresh parameters and the choice of windows");
+}
+
+inline void add_losses(Arguments& arguments, Options& o) {
+  using S = TrainSettings;
+  S& s = o.settings;
+  SettingFlags flags(arguments, o);
+  flags.number("ttt_steps", "--ttt-steps", s.ttt_steps, S::ttt_steps_range,
+               "eagle3: drafted tokens that training unrolls");
+  flags.named("lk", "--lk", s.lk, "eagle3: loss of the acceptance rate, instead of cross-entropy");
+  flags.number("lk_kl_scale", "--lk-kl-scale", s.lk_kl_scale, TttLoss::kl_scale_range,
+               "eagle3, --lk lambda: cross-entropy weighs s * exp(-d * rate)");
+  flags.number("lk_kl_decay", "--lk-kl-decay", s.lk_kl_decay, TttLoss::kl_decay_range,
+               "eagle3, --lk lambda: d of that");
+  flags.named("fc_init", "--fc-init", s.fc_init,
+              "eagle3: fresh fc; last_identity is [0 0 I], the last layer's state as it is");
+  flags.number("anchors", "--anchors", s.anchors, S::anchors_range, "dflash, dspark: blocks in a window");
+  flags.number("gamma", "--gamma", s.gamma, S::gamma_range, "dflash, dspark: slot k of a block weighs exp(-k / gamma)");
+  flags.toggle("variable_prefix", "--variable-prefix", s.variable_prefix,
+               "dflash: blocks begin with a random number of true tokens");
+  flags.number("prefix_base", "--prefix-base", s.prefix_base, S::positive,
+               "dflash, --variable-prefix: a prefix of l tokens has a chance as this to the power l");
+  flags.number("ce_alpha", "--ce-alpha", s.ce_alpha, S::weight_range, "dspark: weight of cross-entropy");
+  flags.number("l1_alpha", "--l1-alpha", s.l1_alpha, S::weight_range, "dspark: weight of |p - q|");
+  flags.number("confidence_alpha", "--confidence-alpha", s.confidence_alpha, S::weight_range,
+               "dspark: weight of the confidence head's loss");
+  flags.number("markov_deviation", "--markov-deviation", s.markov_deviation, S::positive,
+               "dspark: deviation of the Markov head's fresh table of previous tokens");
+}
+
+inline void add_optimizer(Arguments& arguments, Options& o) {
+  using S = AdamWOptions;
+  S& s = o.settings.optimizer;
+  SettingFlags flags(arguments, o);
+  flags.number("max_grad_norm", "--clip", s.max_grad_norm, S::max_grad_norm_range, "Largest norm of the gradient");
+  flags.number("weight_decay", "--weight-decay", s.weight_decay, S::weight_decay_range, "Decay of matrices");
+  flags.number("beta1", "--beta1", s.beta1, S::beta_range, "AdamW's");
+  flags.number("beta2", "--beta2", s.beta2, S::beta_range, "AdamW's");
+  flags.number("eps", "--eps", s.eps, S::eps_range, "AdamW's");
+}
+
+inline void add_reports(Arguments& arguments, Options& o) {
+  constexpr Range<index_t> count{1}, pause{0};
+  arguments.number("--eval-every", o.eval_every, pause,
+                   "Steps between looks at held-out text; 0: only where the run begins and ends");
+  arguments.number("--eval-windows", o.eval_windows, count,
+                   "Windows of held-out text that are looked at, in whole batches");
+  arguments.number("--save-every", o.save_every, pause, "Steps between checkpoints; 0: only where the run ends");
+  arguments.number("--keep", o.keep, count, "Checkpoints that are kept");
+  arguments.one_of("--progress", o.progress, {"auto", "bar", "lines", "none"}, "What to show");
+  add_device_options(arguments, o.device);
+}
+
+/// What an error of a setting's is about, as the command line calls it: "batch and length" as "--batch and --length".
+inline std::string in_flags(const Options& o, const std::string& subject) {
+  if (subject.find("layer") != std::string::npos) return "--layers: " + subject;
+  std::string out, word;
+  for (const char c : subject + ' ') {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      word += c;
+      continue;
+    }
+    const auto at = o.names.find(word);
+    out += (at == o.names.end() ? word : at->second) + c;
+    word.clear();
+  }
+  out.pop_back();
+  const std::size_t flag = out.find("--");  // "schedule: --lr", "AdamW: --eps"
+  return flag == std::string::npos ? out : out.substr(flag);
+}
+
+/// Runs f, whose errors are the command line's: a run that has settings of a checkpoint or a draft may find it there.
+template <class F>
+void check_flags(const Options& o, F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    const Error told(in_flags(o, e.subject()), e.found(), e.wanted());
+    if (o.resume || o.init_from) throw told;
+    throw UsageError(told);
+  }
 }
 
 /// Settings that only some kinds of draft have.
@@ -159,6 +228,9 @@ inline void refuse_others_flags(const Options& o) {
 
 /// Settings that only some losses, or only fresh parameters, have.
 inline void refuse_idle_flags(const Options& o) {
+  if (o.flags.at("prefix_base")->count() > 0 && !o.settings.variable_prefix) {
+    throw Error("--prefix-base", "it without --variable-prefix", "--variable-prefix");
+  }
   for (const char* key : {"lk_kl_scale", "lk_kl_decay"}) {
     const CLI::Option* flag = o.flags.at(key);
     if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;
@@ -170,19 +242,37 @@ inline void refuse_idle_flags(const Options& o) {
   }
 }
 
-inline void add_flags(CLI::App& app, Options& o) {
-  // A flag given again overrides, so that a script's arguments can be followed by one's own.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  add_files(app, o);
-  add_settings(app, o);
-  add_reports(app, o);
-  add_parallel(app, o);
-  app.footer(
-      "Exit status: 0 when all steps are made or the time is over, 1 on an error, 128 + n when signal n stopped it: "
-      "on\n"
-      "SIGINT (130), SIGTERM (143) and SIGHUP (129) it finishes the step and saves; another one, half a second later "
-      "or\n"
-      "more, ends it at once.");
+/// Flags that never go together, whatever the files say.
+inline void refuse_pairs(const Options& o) {
+  const auto refuse = [](bool both, const char* flag, const char* other, const char* wanted) {
+    if (both) throw UsageError(flag, std::string("it ") + other, wanted);
+  };
+  refuse(o.init_from && o.resume, "--init-from", "with --resume", "one of them");
+  refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");
+  refuse(o.minutes_flag->count() > 0 && o.flags.at("total_steps")->count() > 0, "--minutes", "with --steps",
+         "one of them");
+  refuse(o.parallel.uneven_experts && o.parallel.expert_parallel == 1, "--uneven-experts", "with one process",
+         "more of them");
+  for (const CLI::Option* flag : o.draft_only) {
+    const bool given = flag->count() > 0;
+    refuse(given && o.resume, flag->get_name().c_str(), "with --resume", "--resume without it");
+    refuse(given && o.init_from, flag->get_name().c_str(), "with --init-from", "--init-from without it");
+  }
+}
+
+inline void add_flags(Arguments& arguments, Options& o) {
+  add_files(arguments, o);
+  add_draft(arguments, o);
+  add_time(arguments, o);
+  add_batches(arguments, o);
+  add_losses(arguments, o);
+  add_optimizer(arguments, o);
+  add_reports(arguments, o);
+  add_parallel(arguments, o);
+  arguments.add_to_footer(
+      "On SIGINT (130), SIGTERM (143) and SIGHUP (129) it finishes the step and saves; another one, half a second "
+      "later\n"
+      "or more, ends it at once.");
 }
 
 }  // namespace k3spec::examples

@@ -2,6 +2,7 @@
 // Compiled for the bundled miniature (configs::KimiK3Tiny), whose tokens are bytes.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <k3spec/core/format.hpp>
@@ -10,6 +11,7 @@
 #include <k3spec/train/checkpoint_directory.hpp>
 
 #include "../common/notes.hpp"
+#include "../common/places.hpp"
 #include "flags.hpp"
 #include "outputs.hpp"
 
@@ -52,33 +54,28 @@ void take_settings(Options& o, const TrainerProgress& progress) {
   o.settings = saved;
 }
 
+/// What the flags and the draft's kind, both known now, come to.
 void complete(Options& o) {
   refuse_others_flags(o);
   if (!o.resume) refuse_idle_flags(o);
-  if (!o.resume && o.other_data) throw Error("--other-data", "it without --resume", "--resume");
   if (o.train.empty()) o.train = o.target / "train.txt";
   if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
   if (o.log.empty()) o.log = o.out / "train.jsonl";
+  // 0: never on the way.
+  if (o.eval_every == 0) o.eval_every = WarmupCosine::max_steps + 1;
+  if (o.save_every == 0) o.save_every = WarmupCosine::max_steps + 1;
   o.timed = o.flags["total_steps"]->count() == 0;
-  if (!o.timed && o.settings.schedule.total_steps > WarmupCosine::max_steps) {  // one of these would mean: not fixed
-    throw Error("--steps", fmt::format("{}", o.settings.schedule.total_steps),
-                fmt::format("1 to {}", WarmupCosine::max_steps));
+  if (!o.timed || o.resume) return;
+  if (o.settings.schedule.warmup_steps < 2) {
+    throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
+                "at least 2 with --minutes: speed is measured while the rate rises");
   }
-  if (o.timed && !o.resume) {
-    if (o.settings.schedule.warmup_steps < 2) {
-      throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
-                  "at least 2 with --minutes: speed is measured while the rate rises");
-    }
-    o.settings.schedule.total_steps = WarmupCosine::open;
-  }
+  o.settings.schedule.total_steps = WarmupCosine::open;
 }
 
 /// The draft of a resumed run, or one to begin with, which flags may name but not change.
-/// \param with  the flag that says so   \param owner  whose draft it is
-void take_draft(Options& o, const fs::path& checkpoint, const std::string& with, const std::string& owner) {
-  for (const CLI::Option* flag : o.draft_only) {
-    if (flag->count() > 0) throw Error(flag->get_name(), "it with " + with, with + " without it");
-  }
+/// \param owner  whose draft it is
+void take_draft(Options& o, const fs::path& checkpoint, const std::string& owner) {
   const auto file = checkpoint / draft_config_name;
   const io::json config = io::read_json(file);
   const auto take = [&](const CLI::Option* flag, auto& value, const auto& own, const std::string& name,
@@ -104,13 +101,27 @@ bool finished(Options& o, const fs::path& checkpoint) {
   const index_t total = o.total_steps.value_or(saved.settings.schedule.total_steps);
   if (saved.next_step < total) return false;
   fmt::print("trained {} of {} steps: nothing is left to do\ndraft: {}\n", saved.next_step, total,
-             (o.out / CheckpointDirectory::latest_name).string());
+             printable((o.out / CheckpointDirectory::latest_name).string()));
   return true;
+}
+
+/// Of each process alone.
+void check_settings(const Options& o) {
+  check_flags(o, [&] {
+    if (!o.resume) o.settings.check();
+    o.parallel.check<examples::TargetConfig>();
+    if (o.parallel.expert_parallel == 1) return;
+    throw Error("--expert-parallel", fmt::format("{}", o.parallel.expert_parallel), "1: this program is one process");
+  });
 }
 
 /// \returns the exit status
 int train(Options o, const examples::StopSignals& stop) {
+  examples::refuse_pairs(o);
+  if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
+  if (!o.resume) check_settings(o);
   const Cpu cpu = examples::make_device(o.device);
+  examples::check_output_folder("--out", o.out);
   const auto latest = CheckpointDirectory(o.out).latest();
   if (o.resume) {
     if (!latest) {
@@ -120,23 +131,21 @@ int train(Options o, const examples::StopSignals& stop) {
                   fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
                   "such a link to a checkpoint: with it the run goes on");
     }
-    if (o.init_from) throw Error("--init-from", "it with --resume", "one of them");
-    take_draft(o, *latest, "--resume", "the resumed run's own");
+    take_draft(o, *latest, "the resumed run's own");
   } else if (o.init_from) {
     o.init_from = examples::found_draft(*o.init_from);
-    take_draft(o, *o.init_from, "--init-from", "that of " + o.init_from->string());
+    take_draft(o, *o.init_from, "that of " + o.init_from->string());
   }
-  complete(o);
-  if (o.resume && finished(o, *latest)) return 0;
+  if (o.resume || o.init_from) check_flags(o, [&] { complete(o); });
+  examples::check_output_file("--log", o.log, o.out);
+  if (o.resume) {
+    if (finished(o, *latest)) return 0;
+    check_settings(o);
+  }
   examples::check_outputs(o);
   CheckpointDirectory checkpoints(o.out, o.keep);
   examples::take_folder(checkpoints, latest, o.resume);
   examples::check_log(o);
-  o.settings.check();
-  o.parallel.check<examples::TargetConfig>();
-  if (o.parallel.expert_parallel != 1) {
-    throw Error("--expert-parallel", fmt::format("{}", o.parallel.expert_parallel), "1: this program is one process");
-  }
   const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
   if (o.draft == "dflash") return examples::train_dflash(job);
   if (o.draft == "dspark") return examples::train_dspark(job);
@@ -147,10 +156,12 @@ int train(Options o, const examples::StopSignals& stop) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a draft for a Kimi K3 target on text.");
-  Options options;
-  examples::add_flags(app, options);
-  CLI11_PARSE(app, argc, argv);
-  const examples::StopSignals stop;
-  return examples::run_program("train_draft", [&] { return train(options, stop); });
+  return examples::run_program("train_draft", "Trains a draft for a Kimi K3 target on text.",
+                               [&](examples::Arguments& arguments) {
+                                 Options options;
+                                 examples::add_flags(arguments, options);
+                                 arguments.parse(argc, argv);
+                                 const examples::StopSignals stop;
+                                 return train(options, stop);
+                               });
 }

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/parallel_options.hpp>
 #include <k3spec/core/device.hpp>
@@ -42,6 +40,8 @@ struct Options {
   DeviceOptions device;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
+  /// What the command line calls these and the options of parallelism.
+  std::map<std::string, std::string> names;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
   CLI::Option* vocabulary_flag = nullptr;
   /// What a run that has a draft already takes from it.

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// From what was asked for to a run.
-/// defines: load_target_from, conventions_of, layers_of, setup_of, run
+/// defines: load_target_from, conventions_of, default_layers, run_bytes, layers_of, setup_of, run
 
 #include <filesystem>
 #include <optional>
@@ -15,7 +15,9 @@
 #include <k3spec/target/load.hpp>
 #include <k3spec/train/trainer.hpp>
 
+#include "../common/memory.hpp"
 #include "../common/notes.hpp"
+#include "flags.hpp"
 #include "training_run.hpp"
 
 namespace k3spec::examples {
@@ -39,6 +41,26 @@ typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
   return conventions;
 }
 
+/// What `defaults()` gives, or says there cannot be.
+template <class F>
+std::vector<index_t> default_layers(F&& defaults) {
+  try {
+    return defaults();
+  } catch (const Error& e) {
+    throw Error("--layers", "nothing, and " + e.subject() + " " + e.found(), e.wanted());
+  }
+}
+
+/// Bytes that a run holds at once, but for texts.
+template <class Trainer>
+std::uint64_t run_bytes(const TrainSettings& s) {
+  using Draft = typename Trainer::Draft;
+  using T = typename Trainer::T;
+  return Trainer::activation_bytes(s) + TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) +
+         sizeof(T) * static_cast<std::uint64_t>(parameter_count<K3Target<TargetConfig>> + parameter_count<Draft>) +
+         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes();
+}
+
 /// The layers of a run that is resumed, or those asked for, else `defaults()`, which are counted from 0.
 template <class Draft, class Conventions, class F>
 std::vector<index_t> layers_of(const Job& job, const Conventions& conventions, F&& defaults) {
@@ -47,7 +69,7 @@ std::vector<index_t> layers_of(const Job& job, const Conventions& conventions, F
     return io::draft_layer_ids<Draft::kind, typename Draft::config>(io::read_json(file), file.string());
   }
   if (!job.options.layers.empty()) return job.options.layers;
-  std::vector<index_t> layers = defaults();
+  std::vector<index_t> layers = default_layers(defaults);
   for (index_t& layer : layers) layer = layer_id(layer, conventions.layer_ids);
   return layers;
 }
@@ -82,8 +104,8 @@ int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
   const Options& o = job.options;
   const ByteText text(o.train), heldout(o.heldout);
-  text.check_length(o.settings.length);
-  heldout.check_length(o.settings.rows());
+  text.check_windows(1, o.settings.length);
+  heldout.check_windows(o.settings.batch, o.settings.length);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
     const std::string warning = mask_token_warning<typename Trainer::Config>();
     if (!warning.empty()) say("warning: " + warning);
@@ -95,7 +117,9 @@ int run(const Job& job, F&& make_setup) {
     require_finite<Draft>(draft->parameters.weights(), job.init_from->string());
   }
   auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(text);
-  Trainer::check(setup, o.settings);  // the target takes longest: what cannot be is said before
+  // The target takes longest: what cannot be is said before.
+  check_flags(o, [&] { Trainer::check(setup, o.settings); });
+  check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings));
   const auto data = DataFingerprints::of(job.cpu, text, heldout);
   if (job.resumed) {
     say_notes(io::Checkpoint::open(*job.resumed).notes());

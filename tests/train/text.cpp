@@ -71,9 +71,15 @@ TEST_CASE("windows one behind the other cover the text but for its rest") {
 
 TEST_CASE("a text too short or absent is refused") {
   const Text file(9), empty(0);
-  CHECK_THROWS_WITH_AS(windows(file.open(), 1, 0, 1, 10), doctest::Contains("window length: found 10, wanted 1 to 9"),
+  CHECK_THROWS_WITH_AS(windows(file.open(), 1, 0, 1, 10),
+                       doctest::Contains("text: found 9 bytes, wanted a window of 10 bytes"), Error);
+  CHECK_THROWS_WITH_AS(windows(empty.open(), 1, 0, 1, 1), doctest::Contains("found 0 bytes, wanted a window of 1 byte"),
                        Error);
-  CHECK_THROWS_AS(windows(empty.open(), 1, 0, 1, 1), Error);
+  CHECK_NOTHROW(file.open().check_windows(3, 3));
+  CHECK_THROWS_WITH_AS(file.open().check_windows(2, 5),
+                       doctest::Contains("text: found 9 bytes, wanted 2 windows of 5 bytes each, 10 bytes"), Error);
+  CHECK_THROWS_WITH_AS(file.open().check_windows(1, 0), doctest::Contains("window length: found 0, wanted at least 1"),
+                       Error);
   CHECK(empty.open().windows(1) == 0);
   CHECK_THROWS_AS(ByteText(file / "none"), Error);
 }

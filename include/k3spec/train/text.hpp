@@ -29,17 +29,20 @@ class ByteText {
   }
   index_t size() const { return static_cast<index_t>(text_.size()); }
 
-  /// Throws Error unless there is a window of `length` tokens.
-  void check_length(index_t length) const {
-    if (length >= 1 && length <= size()) return;
-    throw Error(path_ + ": window length", fmt::format("{}", length), fmt::format("1 to {}", size()));
+  /// Throws Error unless there are `count` windows of `length` tokens, one behind the other.
+  void check_windows(index_t count, index_t length) const {
+    if (length < 1) throw Error(path_ + ": window length", fmt::format("{}", length), "at least 1");
+    if (count <= windows(length)) return;
+    const std::string one = fmt::format("a window of {} bytes", length);
+    throw Error(path_, fmt::format("{} bytes", size()),
+                count == 1 ? one : fmt::format("{} windows of {} bytes each, {} bytes", count, length, count * length));
   }
 
   /// Windows at random places: row r of ids [batch, length] starts where (seed, step · batch + r) says, so that a run
   /// can go on at any step with nothing remembered.
   template <class Id>
   void random_windows(std::uint64_t seed, index_t step, Matrix<Id> ids) const {
-    check_length(ids.extent(1));
+    check_windows(1, ids.extent(1));
     const Philox random(seed, streams::windows);
     const auto places = static_cast<std::uint64_t>(size() - ids.extent(1) + 1);
     for (index_t r = 0; r < ids.extent(0); ++r) {
