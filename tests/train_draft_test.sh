@@ -190,7 +190,7 @@ from=("${small[@]}" --out "$dir/e" --steps 1 --init-from)
 expect 1 "--draft: found eagle3, wanted dflash, that of $dir/dflash/step-00000004" "${from[@]}" "$dir/dflash" --draft eagle3
 expect 1 "--backbone: found kimi_k3, wanted deepseek_v3" "${from[@]}" "$dir/o" --backbone kimi_k3
 expect 2 "--layers: found it with --init-from" "${from[@]}" "$dir/a" --layers 1,2,3
-expect 1 "--fc-init: found it with --init-from" "${from[@]}" "$dir/a" --fc-init last_identity
+expect 2 "--fc-init: found it with --init-from" "${from[@]}" "$dir/a" --fc-init last_identity
 expect 2 "--init-from: found it with --resume" "${small[@]}" --out "$dir/a" --resume --init-from "$dir/o"
 mkdir "$dir/wide"
 cp "$dir/a/latest/model.safetensors" "$dir/wide"
@@ -270,7 +270,7 @@ expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${empt
 expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${small[@]}" --out "$dir/c" --resume --steps 7 \
   --log "$dir/notes"
 expect 1 "--log: found $dir/e/latest, which is the checkpoints' own" "${empty[@]}" --log "$dir/e/latest"
-expect 1 "--out: found $dir/empty, which is also --target" "${empty[@]}" --out "$dir/empty"
+expect 1 "--out: found $dir/empty, which is also --target" --target "$dir/empty" --steps 1 --out "$dir/empty"
 cmp "$tiny/train.txt" "$dir/mine.txt" && cmp "$tiny/train.txt" "$dir/empty/train.txt" && cmp "$tiny/config.json" "$dir/empty/config.json" &&
   [[ "$(cat "$dir/notes")" == "notes of mine" && ! -e "$dir/empty/.k3spec" ]] || fail "a file of somebody's is gone"
 cp "$dir/a/train.jsonl" "$dir/old.jsonl" && true >"$dir/blank.jsonl"

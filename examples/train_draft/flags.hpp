@@ -226,7 +226,7 @@ inline void refuse_others_flags(const Options& o) {
   }
 }
 
-/// Settings that only some losses, or only fresh parameters, have.
+/// Settings that only some losses or blocks have.
 inline void refuse_idle_flags(const Options& o) {
   if (o.flags.at("prefix_base")->count() > 0 && !o.settings.variable_prefix) {
     throw Error("--prefix-base", "it without --variable-prefix", "--variable-prefix");
@@ -235,10 +235,6 @@ inline void refuse_idle_flags(const Options& o) {
     const CLI::Option* flag = o.flags.at(key);
     if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;
     throw Error(flag->get_name(), "it with --lk " + name_of(o.settings.lk), "--lk lambda");
-  }
-  for (const char* key : {"fc_init", "markov_deviation"}) {
-    const CLI::Option* flag = o.flags.at(key);
-    if (flag->count() > 0 && o.init_from) throw Error(flag->get_name(), "it with --init-from", "fresh parameters");
   }
 }
 
@@ -257,6 +253,10 @@ inline void refuse_pairs(const Options& o) {
     const bool given = flag->count() > 0;
     refuse(given && o.resume, flag->get_name().c_str(), "with --resume", "--resume without it");
     refuse(given && o.init_from, flag->get_name().c_str(), "with --init-from", "--init-from without it");
+  }
+  for (const char* key : {"fc_init", "markov_deviation"}) {
+    const CLI::Option* flag = o.flags.at(key);
+    refuse(flag->count() > 0 && o.init_from, flag->get_name().c_str(), "with --init-from", "fresh parameters");
   }
 }
 
