@@ -21,6 +21,7 @@
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/core/range.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>

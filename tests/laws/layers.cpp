@@ -48,7 +48,7 @@ TEST_CASE("a padding id's row has no gradient, and an id outside the table is re
   }
   CHECK_THROWS_WITH_AS(
       embedding_forward<double>(Cpu{}, in, Matrix<const double>(table.data(), 13, 2), Matrix<double>(y.data(), 2, 2)),
-      "expression: embedding 0: found 2 x 2, wanted 3 x 2", Error);
+      "embedding: y: found 2 x 2, wanted 3 x 2", Error);
 }
 
 TEST_CASE("bfloat16: a linear layer's output is float32's, rounded once") {

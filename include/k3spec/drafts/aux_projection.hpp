@@ -5,6 +5,7 @@
 /// defines: AuxProjection
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
@@ -21,9 +22,12 @@ struct AuxProjection {
   using Norm = KimiRMSNorm<size>;
 
   /// aux [R, A] -> h [R, H]; normed [R, A] only with fc_norm
+  /// \throws Error on other numbers of rows
   template <class T, class W>
   static void forward(const Cpu& cpu, const W& w, const Rows<const T, width>& aux, const Rows<T, width>& normed,
                       const Rows<T, hidden>& h) {
+    require_rows("AuxProjection: h", h, aux.extent(0));
+    if constexpr (Config::fc_norm) require_rows("AuxProjection: normed", normed, aux.extent(0));
     if constexpr (Config::fc_norm) {
       for (index_t i = 0; i < count; ++i) {
         Norm::forward(cpu, w.fc_norm[static_cast<std::size_t>(i)], eps, part(aux, i), part(normed, i));
@@ -35,12 +39,16 @@ struct AuxProjection {
   }
 
   /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], overwritten unless it is empty.
+  /// \throws Error on other numbers of rows
   template <class T, class W, class DW>
   static void backward(const Cpu& cpu, const W& w, const DW& d_w, const Rows<const T, width>& aux,
                        const Rows<T, width>& normed, const Rows<accumulate_t<T>, hidden>& d_h,
                        const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
     using S = accumulate_t<T>;
     const bool wanted = d_aux.extent(0) > 0;
+    require_rows("AuxProjection: d_h", d_h, aux.extent(0));
+    if (wanted) require_shape("AuxProjection: d_aux", d_aux, aux.extent(0), width);
+    if constexpr (Config::fc_norm) require_rows("AuxProjection: normed", normed, aux.extent(0));
     if constexpr (Config::fc_norm) {
       Scope scope(scratch);
       Rows<S, width> d_normed;

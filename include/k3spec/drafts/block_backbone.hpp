@@ -7,6 +7,7 @@
 #include <array>
 
 #include <k3spec/config/check.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/block_layer.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -70,11 +71,14 @@ struct BlockBackbone : CheckedDFlash<Given> {
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
+  // Each throws Error on other numbers of rows than the span has and the activations were allocated for.
+
   /// target_hidden [C, A] and noise [N, H], the embedded blocks -> acts.out [N, H]
   template <class T, class Visible, class W>
   static void forward(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
                       const Rows<const T, hidden>& noise, const BlockSpan& span, const Visible& visible,
                       const Activations<T>& acts) {
+    check_rows(span, target_hidden, noise, acts);
     project_context<T>(cpu, w, target_hidden, acts.fc, acts.context);
     forward_noise<T>(cpu, w, noise, acts, [&](index_t i, const auto& layer) {
       const auto n = static_cast<std::size_t>(i);
@@ -89,6 +93,8 @@ struct BlockBackbone : CheckedDFlash<Given> {
   template <class T, class W>
   static void project_context(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
                               const Rows<T, hidden>& fc, const Rows<T, hidden>& context) {
+    require_rows("BlockBackbone: fc", fc, target_hidden.extent(0));
+    require_rows("BlockBackbone: context", context, target_hidden.extent(0));
     Fc::forward(cpu, w.fc, target_hidden, fc);
     Norm::forward(cpu, w.hidden_norm, eps, fc, context);
   }
@@ -98,6 +104,7 @@ struct BlockBackbone : CheckedDFlash<Given> {
   template <class T, class W, class Attend>
   static void forward_noise(const Cpu& cpu, const W& w, const Rows<const T, hidden>& noise, const Activations<T>& acts,
                             Attend&& attend) {
+    require_rows("BlockBackbone: noise", noise, acts.out.extent(0));
     for (index_t i = 0; i < num_layers; ++i) {
       const auto n = static_cast<std::size_t>(i);
       const auto x = acts.layer_input(i, noise);
@@ -144,6 +151,12 @@ struct BlockBackbone : CheckedDFlash<Given> {
                        const BlockSpan& span, const Visible& visible, const Activations<T>& acts,
                        const Rows<const accumulate_t<T>, hidden>& d_out, const Matrix<accumulate_t<T>>& d_noise,
                        const Matrix<accumulate_t<T>>& d_target_hidden, Arena& scratch) {
+    check_rows(span, target_hidden, noise, acts);
+    require_rows("BlockBackbone: d_out", d_out, span.noise_rows());
+    if (d_noise.extent(0) > 0) require_shape("BlockBackbone: d_noise", d_noise, span.noise_rows(), hidden);
+    if (d_target_hidden.extent(0) > 0) {
+      require_shape("BlockBackbone: d_target_hidden", d_target_hidden, span.context_rows(), target_width);
+    }
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
     Norm::backward(cpu, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x, scratch);
@@ -157,6 +170,16 @@ struct BlockBackbone : CheckedDFlash<Given> {
     Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
     Fc::backward_weight(cpu, d_w.fc, target_hidden, g.d_fc);
     if (d_target_hidden.extent(0) > 0) Fc::backward_input(cpu, w.fc, g.d_fc, d_target_hidden);
+  }
+
+ private:
+  template <class T>
+  static void check_rows(const BlockSpan& span, const Rows<const T, target_width>& target_hidden,
+                         const Rows<const T, hidden>& noise, const Activations<T>& acts) {
+    require_rows("BlockBackbone: target_hidden", target_hidden, span.context_rows());
+    require_rows("BlockBackbone: noise", noise, span.noise_rows());
+    require_rows("BlockBackbone: activations: context", acts.context, span.context_rows());
+    require_rows("BlockBackbone: activations: out", acts.out, span.noise_rows());
   }
 };
 

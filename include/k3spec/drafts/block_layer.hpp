@@ -10,6 +10,7 @@
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/block_attention.hpp>
@@ -77,9 +78,12 @@ struct BlockLayer {
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
+  // Each throws Error on other numbers of rows than the span has and `s` was allocated for.
+
   /// x [N, H] -> queries and latents of the noise
   template <class T, class W, AnyView X>
   static void before_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    require_shape("BlockLayer: x", x, s.input.extent(0), hidden);
     Norm::forward(cpu, w.input_layernorm, eps, x, s.input);
     Attention::template project_queries<T>(cpu, w.self_attn, s.input, s.attention);
     Attention::template project_latents<T>(cpu, w.self_attn, s.input, s.attention);
@@ -97,6 +101,7 @@ struct BlockLayer {
   /// x [N, H] and s.attention.o -> s.out
   template <class T, class W, AnyView X>
   static void after_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    require_shape("BlockLayer: x", x, s.middle.extent(0), hidden);
     evaluate(cpu, expr::arg<0>, s.middle, x);
     Attention::output(cpu, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
     Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
@@ -144,6 +149,12 @@ struct BlockLayer {
                        const Context& context, const X& x, const BlockSpan& span, const Visible& visible,
                        const Keys<T>& context_keys, const Saved<T>& s, const DX& d_x, const DC& d_context, Into into,
                        Arena& scratch) {
+    require_shape("BlockLayer: context", context, span.context_rows(), hidden);
+    require_shape("BlockLayer: x", x, span.noise_rows(), hidden);
+    require_rows("BlockLayer: context_keys", context_keys.kv_a, span.context_rows());
+    require_rows("BlockLayer: s", s.input, span.noise_rows());
+    require_shape("BlockLayer: d_x", d_x, span.noise_rows(), hidden);
+    require_shape("BlockLayer: d_context", d_context, span.context_rows(), hidden);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
     Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);

@@ -12,6 +12,7 @@
 
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
@@ -96,10 +97,16 @@ class DraftVocabulary {
                 fmt::format("{} of {}, the draft's", draft, vocab));
   }
 
-  /// The target's id of draft id i.
-  index_t target_id(index_t i) const { return ids_[i]; }
-  /// Whether the draft can say a target's token.
-  bool contains(index_t token) const { return in_draft_[token] != 0; }
+  /// The target's id of draft id i. \throws Error on an i that is none
+  index_t target_id(index_t i) const {
+    require_index("draft vocabulary: draft id", i, draft_size());
+    return ids_[i];
+  }
+  /// Whether the draft can say a target's token. \throws Error on a token that is none
+  bool contains(index_t token) const {
+    require_index("draft vocabulary: token", token, vocab_size());
+    return in_draft_[token] != 0;
+  }
   /// [draft_size]
   Vector<const index_t> target_ids() const { return Vector<const index_t>(ids_.data(), ids_.size()); }
 

@@ -9,6 +9,7 @@
 
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/error.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -78,7 +79,11 @@ struct Eagle3Activations {
     return all;
   }
 
-  const Step& step(index_t k) const { return steps[static_cast<std::size_t>(k)]; }
+  /// \throws Error on a step that was not planned
+  const Step& step(index_t k) const {
+    require_index("Eagle3Draft: step", k, count);
+    return steps[static_cast<std::size_t>(k)];
+  }
   /// The hidden state that step k reads.
   const Rows<T, hidden>& hidden_in(index_t k) const { return k == 0 ? fc : step(k - 1).out; }
 };

@@ -5,9 +5,11 @@
 /// defines: Eagle3Draft
 
 #include <array>
+#include <string>
 
 #include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
@@ -93,6 +95,8 @@ struct Eagle3Draft : CheckedEagle3<Given> {
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
+  // Each throws Error on other numbers of rows than were allocated, and on a token that is none.
+
   /// aux [R, A] -> fc [R, H]; once per batch.
   template <class T, class W>
   static void project_hidden_states(const Cpu& cpu, const W& w, const Rows<const T, aux_width>& aux,
@@ -116,6 +120,8 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   template <class T, class W>
   static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
                                const RotaryPositions& positions) {
+    require_rows("Eagle3Draft: hidden_in", hidden_in, s.ids.extent(0));
+    require_rows("Eagle3Draft: step", s.fused, s.ids.extent(0));
     embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
     Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
     Norm::forward(cpu, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
@@ -126,6 +132,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   /// From the attention's result s.attention.o to s.out.
   template <class T, class W>
   static void after_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
+    require_rows("Eagle3Draft: hidden_in", hidden_in, s.middle.extent(0));
     evaluate(cpu, expr::arg<0>, s.middle, hidden_in);
     Attention::output(cpu, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
     Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
@@ -140,6 +147,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   static void forward(const Cpu& cpu, const W& w, Vector<const index_t> ids, index_t length,
                       const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
                       const Activations<T>& acts) {
+    check_rows(ids.extent(0), length, aux, acts);
     const AttentionSpan span{ids.extent(0) / length, length, length};
     project_hidden_states(cpu, w, aux, acts);
     std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
@@ -155,6 +163,8 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   /// Rows of a step's `out` -> what the head reads: RMS(out), or out itself where the step has normed it already.
   template <class W, AnyView X, AnyView Y>
   static void head_input(const Cpu& cpu, const W& w, const X& out, const Y& y) {
+    require_shape("Eagle3Draft: out", out, out.extent(0), hidden);
+    require_shape("Eagle3Draft: y", y, out.extent(0), hidden);
     if constexpr (Config::norm_output) {
       evaluate(cpu, expr::arg<0>, y, out);
     } else {
@@ -165,16 +175,25 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   /// head_input rows [n, H] -> logits [n, draft vocabulary]
   template <class W, AnyView X, AnyView Y>
   static void compute_logits(const Cpu& cpu, const W& w, const X& x, const Y& logits) {
+    require_shape("Eagle3Draft: x", x, x.extent(0), hidden);
+    require_shape("Eagle3Draft: logits", logits, x.extent(0), draft_vocabulary);
     Head::forward(cpu, w.lm_head, x, logits);
   }
 
   // ---- backward -----------------------------------------------------------------------------------------------
+
+  // Each throws Error as forward does.
 
   /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H],
   /// overwritten. scratch: head_scratch_bytes(n).
   template <class T, AnyView Out, AnyView X, AnyView DY, AnyView DX>
   static void head_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                             const Out& out, const X& x, const DY& d_logits, const DX& d_out, Arena& scratch) {
+    const index_t n = out.extent(0);
+    require_shape("Eagle3Draft: out", out, n, hidden);
+    require_shape("Eagle3Draft: x", x, n, hidden);
+    require_shape("Eagle3Draft: d_logits", d_logits, n, draft_vocabulary);
+    require_shape("Eagle3Draft: d_out", d_out, n, hidden);
     if constexpr (Config::norm_output) {
       Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_out);
     } else {
@@ -215,8 +234,12 @@ struct Eagle3Draft : CheckedEagle3<Given> {
                        const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
                        const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
     using S = accumulate_t<T>;
-    Scope scope(scratch);
     const index_t rows = acts.fc.extent(0);
+    check_rows(rows, length, aux, acts);
+    require_count("Eagle3Draft: d_outs", static_cast<index_t>(d_outs.size()), acts.count, " steps");
+    for (const auto& d_out : d_outs) require_rows("Eagle3Draft: d_outs", d_out, rows);
+    if (d_aux.extent(0) != 0) require_shape("Eagle3Draft: d_aux", d_aux, rows, aux_width);
+    Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
     const AttentionSpan span{rows / length, length, length};
     std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
@@ -244,6 +267,16 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   }
 
  private:
+  template <class T>
+  static void check_rows(index_t rows, index_t length, const Rows<const T, aux_width>& aux,
+                         const Activations<T>& acts) {
+    if (length < 1 || rows % length != 0) {
+      throw Error("Eagle3Draft: length", std::to_string(length), "a divisor of " + std::to_string(rows));
+    }
+    require_rows("Eagle3Draft: aux", aux, rows);
+    require_rows("Eagle3Draft: activations", acts.fc, rows);
+  }
+
   static void shift_left(Vector<const index_t> ids, index_t length, index_t by, const Vector<index_t>& out) {
     for (index_t r = 0; r < ids.extent(0); ++r) out(r) = r % length + by < length ? ids(r + by) : 0;
   }

@@ -4,6 +4,7 @@
 /// defines: BiasedLinear
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -26,9 +27,13 @@ struct BiasedLinear {
     v(at / "bias", w.bias, Init::zeros);
   }
 
+  // Each throws Error on other shapes.
+
   /// x [rows, In] -> y [rows, Out]. The product is added to the bias: one rounding.
   template <Device D, class W, AnyView X, AnyView Y>
   static void forward(const D& device, const W& w, const X& x, const Y& y) {
+    require_shape("BiasedLinear: x", x, x.extent(0), In);
+    require_shape("BiasedLinear: y", y, x.extent(0), Out);
     evaluate(device, expr::column<0>, y, w.bias);
     Product::forward(device, w, x, y, Into::accumulate);
   }

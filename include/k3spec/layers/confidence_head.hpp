@@ -5,6 +5,7 @@
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -44,12 +45,19 @@ struct ConfidenceHead {
     }
   };
 
+  // Each throws Error on other shapes, and on `saved` of other rows than it was allocated for.
+
   /// hidden_states [R, H], previous [R, rank] (MarkovHead::Saved::previous; not read without Markov features) ->
   /// logits [R, 1]
   template <class T, Device D, class W, AnyView H, AnyView P, AnyView Y>
   static void forward(const D& device, const W& w, const H& hidden_states, const P& previous, const Y& logits,
                       const Saved<T>& saved) {
+    const index_t rows = hidden_states.extent(0);
+    require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
+    require_shape("ConfidenceHead: logits", logits, rows, 1);
     if constexpr (with_markov) {
+      require_shape("ConfidenceHead: previous", previous, rows, rank);
+      require_rows("ConfidenceHead: saved", saved.joined, rows);
       evaluate(device, expr::arg<0>, saved.joined.template columns<0, hidden>(), hidden_states);
       evaluate(device, expr::arg<0>, saved.joined.template columns<hidden, rank>(), previous);
       Projection::forward(device, w.proj, saved.joined, logits);
@@ -70,6 +78,14 @@ struct ConfidenceHead {
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const H& hidden_states, const Saved<T>& saved, const DY& d_logits, const DH& d_hidden,
                        const DP& d_previous, A& scratch) {
+    const index_t rows = hidden_states.extent(0);
+    require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
+    require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
+    require_shape("ConfidenceHead: d_hidden", d_hidden, rows, hidden);
+    if constexpr (with_markov) {
+      require_shape("ConfidenceHead: d_previous", d_previous, rows, rank);
+      require_rows("ConfidenceHead: saved", saved.joined, rows);
+    }
     const auto row = w.proj.weight.matrix();
     gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d_hidden.matrix(), Into::accumulate);
     if constexpr (with_markov) {

@@ -5,6 +5,7 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 
@@ -64,10 +65,15 @@ struct GatedMLP {
     }
   };
 
+  // Each throws Error on other shapes, and on `saved` of other rows.
+
   /// x [rows, Hidden] -> y [rows, Hidden], overwritten or added to (before the one rounding).
   template <class T, Device D, class W, AnyView X, AnyView Y>
   static void forward(const D& device, const W& w, const X& x, const Y& y, const Saved<T>& saved,
                       Into into = Into::overwrite) {
+    require_shape("GatedMLP: x", x, x.extent(0), Hidden);
+    require_shape("GatedMLP: y", y, x.extent(0), Hidden);
+    require_rows("GatedMLP: saved", saved.gate, x.extent(0));
     Up::forward(device, w.gate_proj, x, saved.gate);
     Up::forward(device, w.up_proj, x, saved.up);
     evaluate(device, Activation::formula(), saved.product, saved.gate, saved.up);
@@ -96,6 +102,10 @@ struct GatedMLP {
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
                        const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch) {
+    require_shape("GatedMLP: x", x, x.extent(0), Hidden);
+    require_rows("GatedMLP: saved", saved.gate, x.extent(0));
+    require_shape("GatedMLP: d_y", d_y, x.extent(0), Hidden);
+    require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
     Scope scope(scratch);
     const auto s = Scratch<T>::allocate(scratch, x.extent(0));
     Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);

@@ -4,6 +4,7 @@
 /// defines: KimiRMSNorm
 
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -24,14 +25,20 @@ struct KimiRMSNorm {
     v(at / "weight", w.weight, Init::ones);
   }
 
+  // Each throws Error on other shapes.
+
   /// x, y [rows, N]
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<const T>& w, double eps, const X& x, const Y& y) {
+    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
+    require_shape("KimiRMSNorm: y", y, x.extent(0), N);
     rms_norm_forward<T>(device, w.weight, eps, x, y);
   }
 
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
+    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
+    require_shape("KimiRMSNorm: y", y, x.extent(0), N);
     rms_norm_forward<T>(device, w.weight, eps, x, y);
   }
 
@@ -39,6 +46,7 @@ struct KimiRMSNorm {
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
                        const X& x, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
+    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
     rms_norm_backward<T>(device, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
   }
 

@@ -5,6 +5,7 @@
 
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -31,9 +32,12 @@ struct Linear {
     v(at / "weight", w.weight, Init::normal);
   }
 
+  // Each throws Error on other shapes.
+
   /// y [rows, Out] (= or +=) x [rows, In] Wᵀ. Accumulating adds before the one rounding to y's type.
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
+    check("Linear: x", x, "Linear: y", y);
     gemm(device, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
   }
 
@@ -41,6 +45,7 @@ struct Linear {
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y,
                       Into into = Into::overwrite) {
+    check("Linear: x", x, "Linear: y", y);
     gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
   }
 
@@ -48,12 +53,14 @@ struct Linear {
   template <class T, Device D, AnyView DY, AnyView DX>
   static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y, const DX& d_x,
                              Into into = Into::overwrite) {
+    check("Linear: d_x", d_x, "Linear: d_y", d_y);
     gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
   }
 
   /// d_W += d_yᵀ x
   template <class S, Device D, AnyView X, AnyView DY>
   static void backward_weight(const D& device, const Weights<S>& d_w, const X& x, const DY& d_y) {
+    check("Linear: x", x, "Linear: d_y", d_y);
     gemm(device, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
   }
 
@@ -61,8 +68,16 @@ struct Linear {
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
                        const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
+    check("Linear: d_x", d_x, "Linear: d_y", d_y);
     backward_weight(device, d_w, x, d_y);
     backward_input(device, w, d_y, d_x, into);
+  }
+
+ private:
+  template <AnyView X, AnyView Y>
+  static void check(const char* input, const X& x, const char* output, const Y& y) {
+    require_shape(input, x, x.extent(0), In);
+    require_shape(output, y, x.extent(0), Out);
   }
 };
 

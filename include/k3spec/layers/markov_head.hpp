@@ -12,9 +12,11 @@
 /// defines: MarkovHead
 
 #include <optional>
+#include <string>
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 #include <k3spec/ops/embedding.hpp>
 
@@ -87,10 +89,14 @@ struct MarkovHead {
 
   // ---- forward ------------------------------------------------------------------------------------------------
 
+  // Each throws Error on other numbers of rows than `saved` was allocated for, on rows that are no whole blocks, on a
+  // step that a block has not, and on a token that is none.
+
   /// previous [R], hidden_states [R, H] -> saved.latent [R, rank]
   template <class T, Device D, class W, AnyView H>
   static void forward(const D& device, const W& w, Vector<const index_t> previous, const H& hidden_states,
                       index_t block_size, const Saved<T>& saved) {
+    require_rows("MarkovHead: previous", previous, saved.joined.extent(0));
     begin(device, hidden_states, block_size, saved);
     embedding_forward<T>(device, previous, w.markov_w1, saved.previous());
     for (index_t k = 0; k < block_size; ++k) advance(device, w, block_size, k, saved);
@@ -99,6 +105,8 @@ struct MarkovHead {
   /// Takes in what all steps read. hidden_states [R, H]
   template <class T, Device D, AnyView H>
   static void begin(const D& device, const H& hidden_states, index_t block_size, const Saved<T>& saved) {
+    check_blocks(block_size, saved);
+    require_shape("MarkovHead: hidden_states", hidden_states, saved.joined.extent(0), hidden);
     if constexpr (projects) evaluate(device, expr::arg<0>, saved.hidden_rows(), hidden_states);
     if constexpr (recurrent) evaluate(device, expr::as_expression(0.0), saved.step(block_size, 0).state());
   }
@@ -108,7 +116,10 @@ struct MarkovHead {
   template <class T, Device D, class W>
   static Rows<T, rank> step(const D& device, const W& w, Vector<const index_t> previous, index_t block_size, index_t k,
                             const Saved<T>& saved) {
+    check_blocks(block_size, saved);
+    require_index("MarkovHead: step", k, block_size);
     const auto now = saved.step(block_size, k);
+    require_rows("MarkovHead: previous", previous, now.joined.extent(0));
     embedding_forward<T>(device, previous, w.markov_w1, now.previous());
     advance(device, w, block_size, k, saved);
     return now.latent;
@@ -117,6 +128,8 @@ struct MarkovHead {
   /// logits [n, vocabulary] += latent [n, rank] W₂ᵀ
   template <Device D, class W, AnyView L, AnyView Y>
   static void add_logits(const D& device, const W& w, const L& latent, const Y& logits) {
+    require_shape("MarkovHead: latent", latent, latent.extent(0), rank);
+    require_shape("MarkovHead: logits", logits, latent.extent(0), vocabulary);
     Output::forward(device, w.markov_w2, latent, logits, Into::accumulate);
   }
 
@@ -126,6 +139,9 @@ struct MarkovHead {
   template <class T, Device D, AnyView L, AnyView DY, AnyView DL>
   static void add_logits_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                                   const L& latent, const DY& d_logits, const DL& d_latent) {
+    require_shape("MarkovHead: latent", latent, latent.extent(0), rank);
+    require_shape("MarkovHead: d_logits", d_logits, latent.extent(0), vocabulary);
+    require_shape("MarkovHead: d_latent", d_latent, latent.extent(0), rank);
     Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent);
   }
 
@@ -159,6 +175,12 @@ struct MarkovHead {
                        Vector<const index_t> previous, index_t block_size, const Saved<T>& saved, const DL& d_latent,
                        const DP& d_previous, const DH& d_hidden, A& scratch) {
     using S = accumulate_t<T>;
+    const index_t rows = saved.joined.extent(0);
+    check_blocks(block_size, saved);
+    require_rows("MarkovHead: previous", previous, rows);
+    require_shape("MarkovHead: d_latent", d_latent, rows, rank);
+    require_shape("MarkovHead: d_previous", d_previous, rows, rank);
+    if constexpr (projects) require_shape("MarkovHead: d_hidden", d_hidden, rows, hidden);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, previous.extent(0), block_size);
     if constexpr (!projects) {
@@ -180,6 +202,13 @@ struct MarkovHead {
   }
 
  private:
+  template <class T>
+  static void check_blocks(index_t block_size, const Saved<T>& saved) {
+    const index_t rows = saved.joined.extent(0);
+    if (block_size >= 1 && rows % block_size == 0) return;
+    throw Error("MarkovHead: block_size", std::to_string(block_size), "a divisor of " + std::to_string(rows));
+  }
+
   /// σ(z) p
   static constexpr auto gate_formula() { return sigmoid(expr::arg<0>) * expr::arg<1>; }
   /// Operands g, c, s.

@@ -9,6 +9,7 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/check.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
@@ -137,6 +138,8 @@ struct MLA : detail::CheckedAttention<Given> {
     }
   };
 
+  // Each throws Error on other shapes, and on `saved`, keys or gradients of other rows than they were allocated for.
+
   /// x [rows, input] -> saved.q, kv_a, kv
   template <class T, class W, AnyView X>
   static void project(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
@@ -147,6 +150,7 @@ struct MLA : detail::CheckedAttention<Given> {
   /// x [rows, input] -> saved.q
   template <class T, class W, AnyView X>
   static void project_queries(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+    require_shape("MLA: x", x, s.q.extent(0), input);
     if constexpr (has_q_lora) {
       QA::forward(cpu, w.q_a_proj, x, s.q_a);
       QNorm::forward(cpu, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
@@ -166,6 +170,8 @@ struct MLA : detail::CheckedAttention<Given> {
   /// x [rows, input] -> keys.kv_a, kv_latent: what a cache holds of a row is kv_latent and k_rope
   template <class T, class W, AnyView X>
   static void project_latents(const Cpu& cpu, const W& w, const X& x, const Keys<T>& k) {
+    require_shape("MLA: x", x, k.kv_a.extent(0), input);
+    require_rows("MLA: kv_latent", k.kv_latent, k.kv_a.extent(0));
     KvA::forward(cpu, w.kv_a_proj_with_mqa, x, k.kv_a);
     KvNorm::forward(cpu, w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), k.kv_latent);
   }
@@ -173,6 +179,8 @@ struct MLA : detail::CheckedAttention<Given> {
   /// kv_latent [rows, kv_lora] -> kv [rows, heads·(nope+v)]
   template <class W, AnyView L, AnyView KV>
   static void expand_latents(const Cpu& cpu, const W& w, const L& kv_latent, const KV& kv) {
+    require_shape("MLA: kv_latent", kv_latent, kv_latent.extent(0), kv_lora);
+    require_shape("MLA: kv", kv, kv_latent.extent(0), heads * (nope + v_dim));
     KvB::forward(cpu, w.kv_b_proj, kv_latent, kv);
   }
 
@@ -196,6 +204,8 @@ struct MLA : detail::CheckedAttention<Given> {
   template <class T, class W, AnyView X, AnyView Y>
   static void output(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s, const Y& y,
                      Into into = Into::overwrite) {
+    require_shape("MLA: x", x, s.o.extent(0), input);
+    require_shape("MLA: y", y, s.o.extent(0), hidden);
     if constexpr (has_gate) {
       G::forward(cpu, w.g_proj, x, s.gate);
       evaluate(cpu, output_gate_formula(), s.gated, s.o, s.gate);
@@ -224,6 +234,8 @@ struct MLA : detail::CheckedAttention<Given> {
   static void output_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                               const Saved<T>& s, const DY& d_y, const Gradient<T>& g, Arena& scratch) {
     using S = accumulate_t<T>;
+    require_shape("MLA: d_y", d_y, s.o.extent(0), hidden);
+    require_rows("MLA: g", g.d_o, s.o.extent(0));
     O::backward_weight(cpu, d_w.o_proj, s.projected(), d_y);
     if constexpr (has_gate) {
       Scope scope(scratch);
@@ -242,6 +254,8 @@ struct MLA : detail::CheckedAttention<Given> {
   static void project_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                                const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
                                const DKR& d_k_rope, const DX& d_x, Arena& scratch) {
+    require_rows("MLA: g", g.d_q, x.extent(0));
+    require_rows("MLA: s", s.q, x.extent(0));
     keys_backward<T>(cpu, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch);
     query_backward(cpu, w, d_w, x, s, g, d_x, scratch);
     if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, Into::accumulate);
@@ -253,6 +267,11 @@ struct MLA : detail::CheckedAttention<Given> {
                             const Keys<T>& k, const DKV& d_kv, const DKR& d_k_rope, const DX& d_x, Arena& scratch,
                             Into into = Into::overwrite) {
     using S = accumulate_t<T>;
+    const index_t rows = k.kv_a.extent(0);
+    require_shape("MLA: x", x, rows, input);
+    require_shape("MLA: d_kv", d_kv, rows, heads * (nope + v_dim));
+    require_shape("MLA: d_k_rope", d_k_rope, rows, rope);
+    require_shape("MLA: d_x", d_x, rows, input);
     Scope scope(scratch);
     Rows<S, kv_lora> d_latent;
     Rows<S, kv_lora + rope> d_kv_a;

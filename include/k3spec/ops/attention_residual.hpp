@@ -14,6 +14,7 @@
 
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -60,11 +61,17 @@ void weighted_sum(std::span<const T* const> x, const S* s, index_t n, Y* y) {
 }  // namespace detail
 
 /// Values x_j, each [rows, H] -> y [rows, H], see above.
+/// \throws Error on no value or too many, and on shapes that do not fit y's
 template <class T, class S>
 void attention_residual(const Cpu& cpu, std::span<const Matrix<T>> values, const Vector<S>& w, double eps,
                         const Matrix<std::remove_const_t<T>>& y) {
   using A = std::remove_const_t<S>;
   const index_t rows = y.extent(0), n = y.extent(1), count = static_cast<index_t>(values.size());
+  if (count < 1 || count > max_residual_values) {
+    throw Error("attention_residual: values", std::to_string(count), "1 to " + std::to_string(max_residual_values));
+  }
+  for (const auto& x : values) require_shape("attention_residual: values", x, rows, n);
+  require_count("attention_residual: w", w.extent(0), n);
   const index_t height = 16, pieces = (rows + height - 1) / height;
   parallel_for(cpu::for_work(cpu, 4 * rows * n * count), pieces, [&](index_t piece) {
     std::array<A, max_residual_values> s;

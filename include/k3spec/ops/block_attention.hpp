@@ -18,6 +18,7 @@
 /// defines: BlockAttention
 
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/attention_tile.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 
@@ -30,12 +31,18 @@ struct BlockAttention {
   static constexpr index_t qk = Tile::qk, query_tile = Tile::query_tile, key_tile = Tile::key_tile;
 
   /// Attention of every slot over its context and its block.
-  /// \throws Error for an anchor outside the context
+  /// \throws Error for an anchor outside the context, and on shapes that do not fit the span
   template <class T, class Visible>
   static void forward(const Cpu& cpu, const BlockSpan& span, Matrix<const T> q, const AttentionKeys<const T>& context,
                       const AttentionKeys<const T>& noise, const Visible& visible, Matrix<T> o,
                       Matrix<LogSumExp<accumulate_t<T>>> lse) {
     visible.check(span);
+    const index_t rows = span.noise_rows();
+    require_shape("BlockAttention: q", q, rows, Heads * qk);
+    require_keys("BlockAttention: context", context, span.context_rows());
+    require_keys("BlockAttention: noise", noise, rows);
+    require_shape("BlockAttention: o", o, rows, Heads * V);
+    require_shape("BlockAttention: lse", lse, rows, Heads);
     const index_t tiles = tiles_of(span);
     parallel_for(threads_for(cpu, span), span.sequences * Heads * tiles, [&](index_t i) {
       const Place at = place(span, i / tiles / Heads, i / tiles % Heads, i % tiles);
@@ -67,7 +74,7 @@ struct BlockAttention {
   }
 
   /// d_q, d_context and d_noise are overwritten. A key's gradient sums over blocks in their order.
-  /// \throws Error for an anchor outside the context
+  /// \throws Error as forward does
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const BlockSpan& span, Matrix<const T> q, const AttentionKeys<const T>& context,
                        const AttentionKeys<const T>& noise, const Visible& visible, Matrix<const T> o,
@@ -76,6 +83,16 @@ struct BlockAttention {
                        const AttentionKeys<accumulate_t<T>>& d_noise, Arena& scratch) {
     using S = accumulate_t<T>;
     visible.check(span);
+    const index_t rows = span.noise_rows();
+    require_shape("BlockAttention: q", q, rows, Heads * qk);
+    require_keys("BlockAttention: context", context, span.context_rows());
+    require_keys("BlockAttention: noise", noise, rows);
+    require_shape("BlockAttention: o", o, rows, Heads * V);
+    require_shape("BlockAttention: lse", lse, rows, Heads);
+    require_shape("BlockAttention: d_o", d_o, rows, Heads * V);
+    require_shape("BlockAttention: d_q", d_q, rows, Heads * qk);
+    require_keys("BlockAttention: d_context", d_context, span.context_rows());
+    require_keys("BlockAttention: d_noise", d_noise, rows);
     Scope scope(scratch);
     const auto s = Scratch<S>::allocate(scratch, span.context_rows(), span.noise_rows());
     const AttentionKeys<S> d_of_context{d_context.kv, s.context.matrix()}, d_of_noise{d_noise.kv, s.noise.matrix()};
@@ -103,6 +120,12 @@ struct BlockAttention {
   }
 
  private:
+  template <class T>
+  static void require_keys(const char* argument, const AttentionKeys<T>& keys, index_t rows) {
+    require_shape(argument, keys.kv, rows, Heads * Tile::kv);
+    require_shape(argument, keys.k_rope, rows, Rope);
+  }
+
   /// One head's tile of queries: rows [offset, offset + rows) of each of `blocks` blocks from `block` on. That is
   /// several whole blocks, or a part of a long one.
   struct Place {

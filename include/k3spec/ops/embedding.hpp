@@ -10,6 +10,7 @@
 #include <string>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -28,7 +29,7 @@ inline void require_token_ids(Vector<const index_t> ids, index_t vocabulary) {
 template <class T, AnyView Y>
 void embedding_forward(const Cpu& cpu, Vector<const index_t> ids, Matrix<const T> table, const Y& y) {
   const index_t rows = ids.extent(0), n = table.extent(1);
-  expr::check_shape("embedding", 0, y.extent(0), y.row_size(), rows, n);
+  require_shape("embedding: y", y, rows, n);
   detail::require_token_ids(ids, table.extent(0));
   cpu::for_pieces(cpu, rows, n, false, [&](index_t begin, index_t end, index_t, index_t) {
     for (index_t r = begin; r < end; ++r) std::copy_n(table.row(ids(r)), n, y.row(r));
@@ -42,7 +43,7 @@ void embedding_backward(const Cpu& cpu, Vector<const index_t> ids, std::optional
                         Matrix<S> d_table) {
   constexpr index_t block = 256;
   const index_t n = d_table.extent(1);
-  expr::check_shape("embedding gradient", 0, d_y.extent(0), d_y.row_size(), ids.extent(0), n);
+  require_shape("embedding: d_y", d_y, ids.extent(0), n);
   detail::require_token_ids(ids, d_table.extent(0));
   parallel_for(cpu, (n + block - 1) / block, [&](index_t i) {
     const index_t begin = i * block, end = std::min(n, begin + block);

@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -37,7 +39,9 @@ class LatentAttention {
   index_t heads;
   double scale;
 
+  /// \throws Error on shapes that do not fit q and kv, and where a token sees rows that kv has not
   void run() const {
+    check();
     const index_t tokens = q.extent(0) / heads, end = sees(tokens - 1).end;
     index_t begin = 0, fresh = 0;
     for (index_t tile = sees(0).begin / attention_tile * attention_tile; tile < end; tile += attention_tile) {
@@ -54,6 +58,27 @@ class LatentAttention {
  private:
   using P = Packet<S>;
   static constexpr S infinity = std::numeric_limits<S>::infinity();
+
+  void check() const {
+    const index_t rows = q.extent(0);
+    if (heads < 1 || rows < heads || rows % heads != 0) {
+      throw Error("LatentAttention: q: rows", std::to_string(rows), "whole tokens of " + std::to_string(heads));
+    }
+    require_count("LatentAttention: kv: columns", kv.extent(1), q.extent(1));
+    require_rows("LatentAttention: o", o, rows);
+    if (o.extent(1) > kv.extent(1)) {
+      throw Error("LatentAttention: o: columns", std::to_string(o.extent(1)),
+                  "at most " + std::to_string(kv.extent(1)));
+    }
+    require_shape("LatentAttention: scores", scores, rows, attention_tile);
+    require_rows("LatentAttention: top", top, rows);
+    require_rows("LatentAttention: total", total, rows);
+    // Neither end is less for a later token.
+    const index_t begin = sees(0).begin, end = sees(rows / heads - 1).end;
+    if (begin >= 0 && end <= kv.extent(0)) return;
+    throw Error("LatentAttention: rows seen", std::to_string(begin) + " to " + std::to_string(end),
+                "0 to " + std::to_string(kv.extent(0)));
+  }
 
   /// Keys [tile, tile + keys) for the queries of tokens [begin, stop), of which those from `fresh` on had none before.
   void add_tile(index_t tile, index_t keys, index_t begin, index_t fresh, index_t stop) const {

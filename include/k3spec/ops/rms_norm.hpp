@@ -7,6 +7,7 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/product.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -19,15 +20,23 @@ constexpr auto rms_norm_formula(double eps) {
 }
 
 /// x [rows, N] -> y [rows, N], with the scale w [N].
+/// \throws Error on a y of another shape than x, or a w of another length than their rows
 template <class T, Device D, AnyView X, AnyView Y>
 void rms_norm_forward(const D& device, Vector<const T> w, double eps, const X& x, const Y& y) {
+  require_shape("rms_norm: y", y, x.extent(0), x.row_size());
+  require_count("rms_norm: w", w.extent(0), x.row_size());
   evaluate(device, rms_norm_formula<T>(eps), y, x, w);
 }
 
 /// d_w += …; d_x = … or, with Into::accumulate, d_x += …; with an empty d_x only d_w. d_x must not overlap d_y.
+/// \throws Error on gradients of other shapes than what they are of
 template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
 void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
                        const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
+  require_count("rms_norm: w", w.extent(0), x.row_size());
+  require_count("rms_norm: d_w", d_w.extent(0), x.row_size());
+  require_shape("rms_norm: d_y", d_y, x.extent(0), x.row_size());
+  if (d_x.extent(0) != 0) require_shape("rms_norm: d_x", d_x, x.extent(0), x.row_size());
   const auto formula = rms_norm_formula<T>(eps);
   if (d_x.extent(0) == 0) {
     differentiate(device, formula, d_y, gradients(no_gradient, accumulate(d_w)), scratch, x, w);

@@ -20,6 +20,7 @@
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -158,8 +159,8 @@ struct RotaryEmbedding {
   template <bool Back, class T>
   static void rotate_rows(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<T>& q,
                           const Matrix<T>& k_rope) {
-    expr::check_shape("rope: q", 0, q.extent(0), q.extent(1), k_rope.extent(0), Heads * (Nope + Rope));
-    expr::check_shape("rope: k_rope", 0, k_rope.extent(0), k_rope.extent(1), q.extent(0), Rope);
+    require_shape(Back ? "rope: d_q" : "rope: q", q, q.extent(0), Heads * (Nope + Rope));
+    require_shape(Back ? "rope: d_k_rope" : "rope: k_rope", k_rope, q.extent(0), Rope);
     cpu::for_pieces(cpu, q.extent(0), (Heads + 1) * Rope, false, [&](index_t begin, index_t end, index_t, index_t) {
       for (index_t r = begin; r < end; ++r) {
         const Angles<T> angles(f, at(r), Back);

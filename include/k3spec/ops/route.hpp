@@ -14,6 +14,7 @@
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -89,10 +90,15 @@ void route_row(const S* scores, const S* correction, index_t* ids, S* weights) {
 }  // namespace detail
 
 /// scores [rows, experts] -> ids and weights [rows, top k], see above.
+/// \throws Error on shapes that are not the config's
 template <class Config, class S>
 void route(const Cpu& cpu, const Matrix<S>& scores, const Vector<const S>& correction, const Matrix<index_t>& ids,
            const Matrix<S>& weights) {
   const index_t rows = scores.extent(0), height = 64;
+  require_shape("route: scores", scores, rows, Routing<Config>::experts);
+  require_count("route: correction", correction.extent(0), Routing<Config>::experts);
+  require_shape("route: ids", ids, rows, Routing<Config>::chosen);
+  require_shape("route: weights", weights, rows, Routing<Config>::chosen);
   parallel_for(cpu::for_work(cpu, rows * scores.extent(1) * 8), (rows + height - 1) / height, [&](index_t piece) {
     for (index_t r = piece * height; r < std::min(rows, (piece + 1) * height); ++r) {
       detail::route_row<Config>(scores.row(r), correction.data(), ids.row(r), weights.row(r));
@@ -113,8 +119,13 @@ struct ExpertRows {
             Matrix<index_t>(take(rows * chosen), rows, chosen)};
   }
 
+  /// \throws Error on ids of another shape than planned, or of no expert
   void sort(const Matrix<index_t>& ids) const {
     const index_t experts = begin.extent(0) - 1, rows = ids.extent(0), chosen = ids.extent(1);
+    require_shape("ExpertRows: ids", ids, place.extent(0), place.extent(1));
+    require_count("ExpertRows: row", row.extent(0), rows * chosen);
+    for (index_t r = 0; r < rows; ++r)
+      require_ids("ExpertRows: ids", Vector<const index_t>(ids.row(r), chosen), experts);
     std::fill_n(begin.data(), experts + 1, 0);
     const auto count = [&](index_t e) -> index_t& { return begin.data()[e]; };
     for (index_t r = 0; r < rows; ++r) {
@@ -134,18 +145,25 @@ struct ExpertRows {
 };
 
 /// to[place] = from[row]
+/// \throws Error on shapes that do not fit what was sorted
 template <class T>
 void gather_expert_rows(const ExpertRows& experts, const Matrix<T>& from, const Matrix<T>& to) {
+  require_rows("gather_expert_rows: from", from, experts.place.extent(0));
+  require_shape("gather_expert_rows: to", to, experts.row.extent(0), from.extent(1));
   const auto bytes = static_cast<std::size_t>(from.extent(1)) * sizeof(T);
   for (index_t p = 0; p < to.extent(0); ++p) std::memcpy(to.row(p), from.row(experts.row.data()[p]), bytes);
 }
 
 /// y[r] = Σ_i weights[r, i] · results[place(r, i)], experts ascending, rounded once.
+/// \throws Error on shapes that do not fit what was sorted
 template <class S, class T>
 void combine_experts(const Cpu& cpu, const ExpertRows& experts, const Matrix<S>& results, const Matrix<S>& weights,
                      const Matrix<T>& y) {
   using P = Packet<S>;
-  const index_t rows = y.extent(0), n = y.extent(1), chosen = weights.extent(1), height = 16;
+  const index_t rows = experts.place.extent(0), n = results.extent(1), chosen = experts.place.extent(1), height = 16;
+  require_rows("combine_experts: results", results, experts.row.extent(0));
+  require_shape("combine_experts: weights", weights, rows, chosen);
+  require_shape("combine_experts: y", y, rows, n);
   parallel_for(cpu::for_work(cpu, rows * n * chosen), (rows + height - 1) / height, [&](index_t piece) {
     for (index_t r = piece * height; r < std::min(rows, (piece + 1) * height); ++r) {
       for (index_t j = 0; j < n; j += P::width) {

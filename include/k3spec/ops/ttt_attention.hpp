@@ -22,6 +22,7 @@
 #include <string>
 
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/attention_tile.hpp>
 #include <k3spec/ops/visibility.hpp>
 
@@ -44,10 +45,12 @@ struct TttAttention {
   static constexpr index_t query_tile = Tile::query_tile, key_tile = Tile::key_tile;
 
   /// steps[0] holds the step-0 keys, steps[s] those of later step s.
+  /// \throws Error on shapes that do not fit the span
   template <class T, class Visible>
   static void forward(const Cpu& cpu, const AttentionSpan& span, Matrix<const T> q,
                       std::span<const TttKeys<const T>> steps, const Visible& visible, Matrix<T> o,
                       Matrix<LogSumExp<accumulate_t<T>>> lse) {
+    check(span, q, steps, o, lse);
     for_tiles(cpu, span, [&](const Place& at) { forward_tile(span, q, steps, visible, o, lse, at); });
   }
 
@@ -68,7 +71,7 @@ struct TttAttention {
   };
 
   /// d_q is overwritten; d_steps (all steps' keys) accumulate.
-  /// \throws Error unless every sequence has as many queries as keys and first is 0
+  /// \throws Error as forward does, and unless every sequence has as many queries as keys and first is 0
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const AttentionSpan& span, Matrix<const T> q,
                        std::span<const TttKeys<const T>> steps, const Visible& visible, Matrix<const T> o,
@@ -79,8 +82,13 @@ struct TttAttention {
       throw Error("attention backward: queries", std::to_string(span.queries) + " from " + std::to_string(span.first),
                   std::to_string(span.keys) + " from 0, as many as keys");
     }
-    Scope scope(scratch);
+    check(span, q, steps, o, lse);
     const index_t rows = span.sequences * span.queries;
+    require_shape("TttAttention: d_o", d_o, rows, Heads * V);
+    require_shape("TttAttention: d_q", d_q, rows, Heads * qk);
+    require_steps("TttAttention: d_steps", d_steps, span);
+    require_count("TttAttention: d_steps", static_cast<index_t>(d_steps.size()), static_cast<index_t>(steps.size()));
+    Scope scope(scratch);
     const auto s = Scratch<S>::allocate(scratch, rows, static_cast<index_t>(steps.size()));
     parallel_for(cpu, span.sequences * Heads, [&](index_t i) {
       Backward<T, Visible>{span, q, steps, visible, o, lse, d_o, d_q, d_steps, s, i / Heads, i % Heads}.run();
@@ -89,6 +97,30 @@ struct TttAttention {
   }
 
  private:
+  template <class T>
+  static void require_steps(const char* argument, std::span<const TttKeys<T>> steps, const AttentionSpan& span) {
+    if (steps.empty()) throw Error(argument, "none", "at least those of step 0");
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const index_t rows = span.sequences * (s == 0 ? span.keys : span.queries);
+      require_shape(argument, steps[s].kv, rows, Heads * kv);
+      require_shape(argument, steps[s].k_rope, rows, Rope);
+    }
+  }
+
+  template <class T, class O, class L>
+  static void check(const AttentionSpan& span, const Matrix<const T>& q, std::span<const TttKeys<const T>> steps,
+                    const O& o, const L& lse) {
+    const index_t rows = span.sequences * span.queries;
+    require_shape("TttAttention: q", q, rows, Heads * qk);
+    require_steps("TttAttention: steps", steps, span);
+    require_shape("TttAttention: o", o, rows, Heads * V);
+    require_shape("TttAttention: lse", lse, rows, Heads);
+    if (span.first < 0 || span.first + span.queries > span.keys) {
+      throw Error("TttAttention: span: queries", std::to_string(span.queries) + " from " + std::to_string(span.first),
+                  "at most " + std::to_string(span.keys) + " keys");
+    }
+  }
+
   /// One head's queries [query, query + count) of a sequence.
   struct Place {
     index_t sequence, head, query, count;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/target/frozen_linear.hpp>
@@ -30,7 +31,9 @@ class AbsorbedAttention {
 
   /// Turns W_kvb once, so that no forward has to.
   /// \param kv_b  W_kvb [heads · (nope + v), L]
+  /// \throws Error on another shape
   explicit AbsorbedAttention(const Matrix<const T>& kv_b) {
+    require_shape("AbsorbedAttention: kv_b", kv_b, heads * (nope + v_dim), kv_lora);
     for (index_t h = 0; h < heads; ++h) {
       key_.push_back(FrozenLinear<T>::plain(kv_b.rows(h * (nope + v_dim), nope)));
       value_.push_back(FrozenLinear<T>{kv_b.rows(h * (nope + v_dim) + nope, v_dim)});
@@ -62,9 +65,18 @@ class AbsorbedAttention {
   /// \param cache    cache(sequence): its rows [positions, L + rope], the normed latent before k_rope
   /// \param sees     sees(sequence, token): the Interval of them that a token sees, see LatentAttention
   /// \param seen     how many that is, about, for all tokens together: what decides on threads
+  /// \throws Error on other shapes than q's rows and the layer say, and rows of a sequence that q has not
   template <AnyView Q, AnyView Y, class RowsOf, class Cache, class Sees>
   void forward(const Cpu& cpu, index_t sequences, RowsOf&& rows_of, index_t seen, Cache&& cache, Sees&& sees,
                const Q& q, const Y& y, const Scratch& s) const {
+    const index_t rows = q.extent(0);
+    require_shape("AbsorbedAttention: q", q, rows, heads * qk_dim);
+    require_shape("AbsorbedAttention: y", y, rows, heads * v_dim);
+    require_rows("AbsorbedAttention: scratch", s.q, rows * heads);
+    for (index_t b = 0; b < sequences; ++b) {
+      const Interval mine = rows_of(b);
+      require_part("AbsorbedAttention: rows of a sequence", mine.begin, mine.size(), rows);
+    }
     absorb(cpu, q, s);
     attend(cpu, sequences, rows_of, seen, cache, sees, s);
     for (index_t h = 0; h < heads; ++h) {

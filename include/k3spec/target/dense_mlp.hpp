@@ -3,6 +3,7 @@
 /// The target's gated MLP: GatedMLP's formula, gate and up projected together.
 /// defines: DenseMlp
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
@@ -49,8 +50,11 @@ struct DenseMlp {
   };
 
   /// x, y [rows, hidden]
+  /// \throws Error on other shapes
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+    require_shape("DenseMlp: x", x, x.extent(0), hidden);
+    require_shape("DenseMlp: y", y, x.extent(0), hidden);
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);

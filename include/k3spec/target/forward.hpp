@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
@@ -93,8 +94,11 @@ class FrozenTarget {
   const FrozenLinear<T>& head() const { return head_; }
 
   /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
+  /// \throws Error on other shapes
   template <AnyView X, AnyView Y>
   void compute_logits(const Cpu& cpu, const X& last, const Y& logits) const {
+    require_shape("target: last", last, last.extent(0), hidden);
+    require_shape("target: logits", logits, last.extent(0), Config::vocab_size);
     head_.forward(cpu, last, logits);
   }
 

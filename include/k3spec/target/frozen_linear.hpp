@@ -8,6 +8,7 @@
 
 #include <k3spec/backend/cpu/gemm_packed.hpp>
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -28,9 +29,11 @@ class FrozenLinear {
   FrozenLinear() = default;
 
   /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in]
+  /// \throws Error when they do not read the same number of features
   FrozenLinear(std::initializer_list<Matrix<const T>> weights) {
     index_t in = 0, out = 0;
     for (const auto& w : weights) in = w.extent(1), out += w.extent(0);
+    for (const auto& w : weights) require_count("FrozenLinear: weights: columns", w.extent(1), in);
     Buffer<T> stacked(out * in);
     T* to = stacked.data();
     for (const auto& w : weights) {
@@ -50,8 +53,10 @@ class FrozenLinear {
   }
 
   /// y [rows, out] (= or +=) x [rows, in] Wᵀ
+  /// \throws Error on other shapes
   template <AnyView X, AnyView Y>
   void forward(const Cpu& cpu, const X& x, const Y& y, Into into = Into::overwrite) const {
+    require_rows("FrozenLinear: y", y, x.extent(0));
     gemm(cpu, x.matrix(), packed_, y.matrix(), into);
   }
 

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rms_norm.hpp>
@@ -153,9 +154,14 @@ struct KdaAttention {
   };
 
   /// x, y [rows, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
+  /// \throws Error on other shapes, and on steps of rows that x has not
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
                       const X& x, const Y& y, Into into, ArenaSlice& arena) {
+    require_shape("KdaAttention: x", x, x.extent(0), hidden);
+    require_shape("KdaAttention: y", y, x.extent(0), hidden);
+    for (index_t b = 0; b < sequences; ++b)
+      require_part("KdaAttention: steps", steps[b].row, steps[b].tokens, x.extent(0));
     Scope scope(arena);
     index_t most = 0;
     for (index_t b = 0; b < sequences; ++b) most = std::max(most, steps[b].tokens);
@@ -182,7 +188,7 @@ struct KdaAttention {
                        const Scratch<T>& s) {
     const index_t n = step.tokens, row = step.row;
     memory.drop_window(step.pending);
-    const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window;
+    const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window.rows(0, taps - 1 + n);
     if (!step.logged) std::copy_n(memory.window.data(), (taps - 1) * 3 * width, window.data());
     evaluate(cpu, expr::arg<0>, window.rows(taps - 1, n), s.in.rows(row, n).columns(0, 3 * width));
     short_conv(cpu, Matrix<const T>(window.columns(q_at, width)), w.taps_of(0), s.q.rows(row, n));

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/target/arena_slice.hpp>
@@ -147,8 +148,11 @@ struct LatentMoe {
   }
 
   /// x, y [rows, hidden]
+  /// \throws Error on other shapes
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+    require_shape("LatentMoe: x", x, x.extent(0), hidden);
+    require_shape("LatentMoe: y", y, x.extent(0), hidden);
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     choose<T>(cpu, w, x, s);

@@ -6,6 +6,7 @@
 /// ```
 /// defines: MlaAttention
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
@@ -86,9 +87,14 @@ struct MlaAttention {
   };
 
   /// x, y [rows, hidden]; memory(b) is the MlaMemory of sequence b, steps[b] what happens to it.
+  /// \throws Error on other shapes, and on steps of rows that x has not
   template <class T, class Memory, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
                       const X& x, const Y& y, Into into, ArenaSlice& arena) {
+    require_shape("MlaAttention: x", x, x.extent(0), Config::hidden_size);
+    require_shape("MlaAttention: y", y, x.extent(0), Config::hidden_size);
+    for (index_t b = 0; b < sequences; ++b)
+      require_part("MlaAttention: steps", steps[b].row, steps[b].tokens, x.extent(0));
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -20,8 +21,16 @@ class NewTokens {
   /// Another number of new tokens of each sequence.
   /// \param ids     [rows]
   /// \param counts  [sequences], 0 or more, rows in all
+  /// \throws Error when they are not as many as ids in all
   NewTokens(std::span<const index_t> ids, std::span<const index_t> counts)
-      : ids_(ids.data()), sequences_(static_cast<index_t>(counts.size())), counts_(counts) {}
+      : ids_(ids.data()), sequences_(static_cast<index_t>(counts.size())), counts_(counts) {
+    auto left = static_cast<index_t>(ids.size());
+    for (const index_t n : counts) {
+      require_part("target: counts of new tokens", 0, n, left);
+      left -= n;
+    }
+    require_count("target: new tokens that no sequence counts", left, 0);
+  }
 
   index_t sequences() const { return sequences_; }
   index_t count(index_t sequence) const {

@@ -15,6 +15,7 @@
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/checked.hpp>
 #include <k3spec/core/dtype.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 #include <k3spec/ops/kda.hpp>
 #include <k3spec/target/layout.hpp>
@@ -148,9 +149,11 @@ class TargetState {
     }
   }
 
-  // ---- For the layers: `layer` counts those with the same attention.
+  // ---- For the layers: `layer` counts those with the same attention. Each throws Error where there is none such
 
   KdaMemory<Config, T> kda(index_t layer, index_t sequence) {
+    require_index("target state: KDA layer", layer, Layout::kda_layers);
+    (void)checked(sequence);
     const Elements e = elements(size_);
     constexpr index_t each = Layout::kda_layers > 0 ? Layout::kda_layers : 1;
     const auto part = [&](auto& buffer, index_t size) {
@@ -160,6 +163,8 @@ class TargetState {
             Matrix<T>(part(window_, e.window), Kda::tail + size_.rollback, 3 * Kda::width), size_.rollback};
   }
   MlaMemory<Config, T> mla(index_t layer, index_t sequence) {
+    require_index("target state: MLA layer", layer, Layout::mla_layers);
+    (void)checked(sequence);
     const index_t each = size_.capacity * latent;
     return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
   }
