@@ -4,8 +4,10 @@
 /// token, and how a slot's logits become final once the token before it is known.
 /// defines: BlockHeads
 
+#include <string>
 #include <utility>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/target/frozen_linear.hpp>
@@ -14,7 +16,8 @@ namespace K3SPEC_NAMESPACE {
 
 /// Blocks of slots, the first `first_slot` of which predict nothing; slot first_slot + k predicts the token k + 1 after
 /// the anchor. Hidden states below are those of the slots that predict, [blocks · n, H], in (block, slot) order.
-/// begin, then for k = 0, 1, …: step(k), confidence(k) where the head has one and it is asked for, correct(k).
+/// begin, then for k = 0, 1, …: step(k), confidence(k) where the head has one and it is asked for, correct(k). Each
+/// throws Error on numbers of rows that do not fit the block.
 template <class Draft, Element T>
 class BlockHeads;
 
@@ -44,6 +47,7 @@ class BlockHeads<Draft, T> {
   /// hidden_states -> logits [blocks · n, V]
   void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states, index_t,
              const Matrix<accumulate_t<T>>& logits, const Block&) const {
+    require_shape("BlockHeads: logits", logits, hidden_states.extent(0), Draft::vocabulary);
     head_->forward(cpu, hidden_states, logits);
   }
   void step(const Cpu&, const Weights&, index_t, index_t, const Vector<const index_t>&, const Block&) const {}
@@ -98,6 +102,8 @@ class BlockHeads<Draft, T> {
   /// hidden_states -> logits [blocks · n, V], not yet corrected
   void begin(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
              const Matrix<S>& logits, const Block& block) const {
+    require_shape("BlockHeads: logits", logits, hidden_states.extent(0), Draft::vocabulary);
+    check_slots(n, hidden_states.extent(0), block);
     Draft::Head::forward(cpu, w.lm_head, hidden_states, logits);
     if constexpr (has_markov) Markov::template begin<T>(cpu, hidden_states, n, block.markov);
   }
@@ -105,6 +111,7 @@ class BlockHeads<Draft, T> {
   /// previous [blocks]: the tokens before the k + 1st after the anchors
   void step(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Vector<const index_t>& previous,
             const Block& block) const {
+    require_index("BlockHeads: slot", k, n);
     if constexpr (has_markov) Markov::template step<T>(cpu, w.markov_head, previous, n, k, block.markov);
   }
 
@@ -112,7 +119,10 @@ class BlockHeads<Draft, T> {
   /// \returns [blocks] logits of the chance that token k + 1 stays, given that those before it do
   Rows<S, 1> confidence(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
                         index_t k, const Block& block) const requires(has_confidence) {
+    check_slots(n, hidden_states.extent(0), block);
+    require_index("BlockHeads: slot", k, n);
     const index_t blocks = hidden_states.extent(0) / n;
+    require_part("BlockHeads: blocks", 0, blocks, block.acceptance.extent(0));
     const Rows<const T, Draft::hidden> now(hidden_states.row(k), Extents<dyn, Draft::hidden>(blocks),
                                            hidden_states.row_stride() * n);
     const auto out = block.acceptance.rows(0, blocks);
@@ -128,10 +138,19 @@ class BlockHeads<Draft, T> {
   /// Corrects logits [blocks, V] of token k + 1 by the token before it.
   void correct(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Matrix<S>& logits,
                const Block& block) const {
+    require_index("BlockHeads: slot", k, n);
     if constexpr (has_markov) Markov::add_logits(cpu, w.markov_head, block.markov.step(n, k).latent, logits);
   }
 
  private:
+  /// Blocks of n slots make up `rows`, as many as the block was allocated for.
+  static void check_slots(index_t n, index_t rows, const Block& block) {
+    if (n < 1 || rows % n != 0) {
+      throw Error("BlockHeads: slots", std::to_string(n), "a divisor of " + std::to_string(rows));
+    }
+    if constexpr (has_markov) require_count("BlockHeads: hidden_states", rows, block.markov.joined.extent(0), " rows");
+  }
+
   Matrix<const T> embedding_;
 };
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <k3spec/config/check.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/block_heads.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/layers/packed.hpp>
@@ -80,9 +81,11 @@ class BlockSession {
     plan(memory_);
   }
 
-  void reset(index_t sequence = 0) { lengths_[at(sequence)] = 0; }
+  // ---- Each throws Error on a sequence that is not there
+
+  void reset(index_t sequence = 0) { lengths_[checked(sequence)] = 0; }
   /// Positions of a context.
-  index_t length(index_t sequence = 0) const { return lengths_[at(sequence)]; }
+  index_t length(index_t sequence = 0) const { return lengths_[checked(sequence)]; }
 
   /// Appends n = 1 … rows verified positions, counts[b] of sequence b: their target states [n, states], packed; ids [n]
   /// the tokens one position later, the last of which are the new anchors.
@@ -145,7 +148,7 @@ class BlockSession {
     }
   }
   Proposal<S> proposal(index_t sequence) const {
-    const Sequence& s = sequences_[at(sequence)];
+    const Sequence& s = sequences_[checked(sequence)];
     const index_t first = s.block * most_;
     const std::span<const index_t> drafted{tokens_.data() + first, at(s.drafted)};
     return {drafted, logits_.rows(first, s.drafted).matrix()};
@@ -161,6 +164,10 @@ class BlockSession {
   static constexpr index_t slots(index_t count) { return count + Heads::first_slot; }
 
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
+  std::size_t checked(index_t sequence) const {
+    require_index("draft: sequence", sequence, size_.sequences);
+    return at(sequence);
+  }
 
   struct Sequence {
     index_t anchor = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/decode_options.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -37,8 +38,9 @@ class Continuation {
     ended_ = max_new_tokens_ == 0;
   }
 
-  /// Adds the next token of a text that has not ended.
+  /// Adds the next token of a text that has not ended. \throws Error when it has
   void push(index_t token) {
+    require(left() > 0, "text: tokens left", "none", "at least one");
     *end() = token;
     result_.tokens.push_back(token);
     if (result_.tokens.size() == 1) result_.seconds_to_first_token = seconds();
@@ -55,12 +57,17 @@ class Continuation {
   bool ended() const { return ended_; }
   /// Tokens that may still come.
   index_t left() const { return max_new_tokens_ - static_cast<index_t>(result_.tokens.size()); }
-  /// The newest token. There must be one.
-  std::span<const index_t> last() const { return std::span(result_.tokens).last(1); }
+  /// The newest token. \throws Error when there is none
+  std::span<const index_t> last() const {
+    require(!result_.tokens.empty(), "text: tokens", "none", "at least one");
+    return std::span(result_.tokens).last(1);
+  }
 
   /// The text with the drafted tokens behind it, which become no part of it. Valid until the next call of anything.
+  /// \throws Error on more of them than begin() was told of
   TextSoFar text(std::span<const index_t> drafted = {}) {
     const auto begin = end();
+    require_part("text: drafted tokens", 0, static_cast<index_t>(drafted.size()), text_.end() - begin);
     std::copy(drafted.begin(), drafted.end(), begin);
     return {{text_.data(), static_cast<std::size_t>(begin - text_.begin()) + drafted.size()}, prompt_};
   }

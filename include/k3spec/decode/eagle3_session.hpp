@@ -15,7 +15,9 @@
 #include <vector>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/draft_session.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/layers/packed.hpp>
 
@@ -53,7 +55,8 @@ class Eagle3Session {
   }
 
   /// A session without a text.
-  /// \throws Error on another number of draft tokens, ids that are no token's, or a chain longer than max_chain
+  /// \throws Error on another number of draft tokens, ids that are no token's or given twice, or a chain longer than
+  ///         max_chain
   template <class Target>
   Eagle3Session(const Target&, Source source, const SessionSize& size)
       : weights_(pack_weights<Draft, T>(source.weights)),
@@ -65,14 +68,17 @@ class Eagle3Session {
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
-    detail::require_token_ids(Vector<const index_t>(to_target_.data(), Draft::draft_vocabulary), vocabulary);
+    // Range and repetition are the vocabulary's to refuse.
+    (void)DraftVocabulary(to_target_, vocabulary);
     memory_ = Arena(plan_bytes([&](ArenaPlan& a) { plan(a); }));
     plan(memory_);
     if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), spread_);
   }
 
-  void reset(index_t sequence = 0) { lengths_[at(sequence)] = 0; }
-  index_t length(index_t sequence = 0) const { return lengths_[at(sequence)]; }
+  // ---- Each throws Error on a sequence that is not there
+
+  void reset(index_t sequence = 0) { lengths_[checked(sequence)] = 0; }
+  index_t length(index_t sequence = 0) const { return lengths_[checked(sequence)]; }
 
   /// Appends n = 1 … rows verified positions, counts[b] of sequence b: aux [n, A] packed, the target's states there;
   /// ids [n] the tokens one position later. \throws Error on other shapes, when a cache is full, or for an id outside
@@ -128,7 +134,7 @@ class Eagle3Session {
     }
   }
   Proposal<S> proposal(index_t sequence) const {
-    const index_t first = sequence * size_.chain, n = drafted_[at(sequence)];
+    const index_t first = sequence * size_.chain, n = drafted_[checked(sequence)];
     const std::span<const index_t> drafted{tokens_.data() + first, at(n)};
     return {drafted, size_.sampled ? spread_.rows(first, n).matrix() : Matrix<const S>{}};
   }
@@ -141,6 +147,10 @@ class Eagle3Session {
  private:
   using Step = typename Draft::template Step<T>;
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
+  std::size_t checked(index_t sequence) const {
+    require_index("draft: sequence", sequence, size_.sequences);
+    return at(sequence);
+  }
 
   template <Allocator A>
   void plan(A& a) {

@@ -17,6 +17,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -60,7 +61,8 @@ class LogitBias {
  public:
   /// Adds a bias to each of some tokens' logits.
   /// \throws Error on a bias that is NaN or infinity, or an id outside the vocabulary
-  LogitBias(std::vector<std::pair<index_t, double>> biases, index_t vocabulary) : biases_(std::move(biases)) {
+  LogitBias(std::vector<std::pair<index_t, double>> biases, index_t vocabulary)
+      : biases_(std::move(biases)), vocabulary_(vocabulary) {
     for (const auto& [token, bias] : biases_) {
       if (token < 0 || token >= vocabulary) {
         throw Error("logit bias: token", std::to_string(token), fmt::format("0 to {}", vocabulary - 1));
@@ -69,8 +71,10 @@ class LogitBias {
     }
   }
 
+  /// \throws Error on other logits than the vocabulary's
   template <class S>
   void operator()(const TextSoFar&, std::span<S> logits) const {
+    require_count("logit bias: logits", static_cast<index_t>(logits.size()), vocabulary_);
     for (const auto& [token, bias] : biases_) {
       S& logit = logits[static_cast<std::size_t>(token)];
       logit = static_cast<S>(static_cast<double>(logit) + bias);
@@ -79,6 +83,7 @@ class LogitBias {
 
  private:
   std::vector<std::pair<index_t, double>> biases_;
+  index_t vocabulary_;
 };
 
 /// Penalties on the tokens that a text has already.
@@ -109,8 +114,13 @@ class Penalties {
     }
   }
 
+  /// \throws Error on other logits than the vocabulary's, a token outside it, or a prompt longer than the text
   template <class S>
   void operator()(const TextSoFar& text, std::span<S> logits) {
+    const auto vocabulary = static_cast<index_t>(times_.size());
+    require_count("penalties: logits", static_cast<index_t>(logits.size()), vocabulary);
+    require_part("penalties: prompt", 0, text.prompt, text.size());
+    require_ids("penalties: tokens", Vector<const index_t>(text.tokens.data(), text.size()), vocabulary);
     if (options_.repetition != 1) repetition(text.tokens, logits);
     if (options_.presence != 0 || options_.frequency != 0) repeat(text.generated(), logits);
   }

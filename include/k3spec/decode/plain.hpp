@@ -25,8 +25,10 @@ inline void require_prompt(std::span<const index_t> prompt, index_t room, const 
 
 /// Runs a prompt in chunks and calls after(first position, tokens) after each. The last one leaves logits for the first
 /// generated token.
+/// \throws Error on chunks of nothing
 template <class Session, class F>
 void prefill(const Cpu& cpu, Session& session, std::span<const index_t> prompt, index_t chunk, F&& after) {
+  if (chunk < 1) throw Error("prefill: chunk", std::to_string(chunk), "at least 1");
   session.reset();
   const auto n = static_cast<index_t>(prompt.size());
   for (index_t begin = 0; begin < n; begin += chunk) {

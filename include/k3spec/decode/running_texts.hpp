@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/ops/embedding.hpp>
 
@@ -60,7 +61,11 @@ class RunningTexts {
 
   index_t places() const { return static_cast<index_t>(texts_.size()); }
   bool has_room() const { return free() != texts_.end(); }
-  RunningText& operator[](index_t place) { return texts_[static_cast<std::size_t>(place)]; }
+  /// \throws Error on a place that is not there
+  RunningText& operator[](index_t place) {
+    require_index("texts: place", place, places());
+    return texts_[static_cast<std::size_t>(place)];
+  }
 
   /// Takes a text in.
   /// \param drafted  the most tokens that are drafted behind it
@@ -108,7 +113,9 @@ class RunningTexts {
 
   /// Sets counts to how much of each prompt is read next, `chunk` tokens in all or fewer, of those first that came
   /// first. \returns whether any is
+  /// \throws Error on counts of another number of places
   bool share(index_t chunk, std::span<index_t> counts) {
+    require_count("texts: counts", static_cast<index_t>(counts.size()), places(), " places");
     std::fill(counts.begin(), counts.end(), 0);
     order_.clear();
     for (index_t b = 0; b < places(); ++b) {

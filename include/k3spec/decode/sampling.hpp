@@ -14,6 +14,7 @@
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/decode/truncation.hpp>
 #include <k3spec/expr/reduce.hpp>
@@ -42,6 +43,7 @@ struct Distribution {
       throw Error("token weights: sum", fmt::format("{}", total), "positive and finite");
     }
   }
+  /// Of a token of the weights.
   double operator[](index_t token) const { return static_cast<double>(weights[static_cast<std::size_t>(token)]); }
   index_t size() const { return static_cast<index_t>(weights.size()); }
 };
@@ -92,9 +94,12 @@ struct Sampling {
 
   /// The token at `position` from its logits [1, tokens], which become weights unless the choice is greedy; none when
   /// they have a NaN or no finite largest value.
+  /// \throws Error on other than one row of at least one token
   template <class S>
   std::optional<index_t> choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position,
                                 index_t round = 0) const {
+    require_rows("sampling: logits", logits, 1);
+    if (logits.extent(1) < 1) throw Error("sampling: logits: tokens", "0", "at least 1");
     const index_t likeliest = argmax_row(logits.data(), logits.extent(1));
     if (!std::isfinite(logits(0, likeliest))) return std::nullopt;
     if (is_greedy()) return likeliest;

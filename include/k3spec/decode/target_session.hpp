@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/target/forward.hpp>
@@ -37,6 +38,7 @@ class TargetSession {
                 index_t rollback, index_t sequences = 1)
       : target_(target),
         taps_(std::move(taps)),
+        rows_(rows),
         state_(StateSize{sequences, capacity, rollback}),
         scratch_(sequences == 1 ? Target::scratch_bytes(1, rows) : Target::ragged_scratch_bytes(sequences, rows)),
         last_(checked_product(rows, hidden)),
@@ -51,16 +53,19 @@ class TargetSession {
 
   /// Runs 1 to `rows` ids, counts[b] of sequence b behind what was kept of it so far. logits() are then those after
   /// each of the last choices[b] ids of every sequence.
+  /// \throws Error, nothing run, on more ids or choices than planned, on counts that are not as many as ids in all, and
+  ///         on choices beyond them
   void forward(const Cpu& cpu, std::span<const index_t> ids, std::span<const index_t> counts,
                std::span<const index_t> choices) {
     const auto n = static_cast<index_t>(ids.size());
+    check(n, counts, choices);
     const Matrix<T> last(last_.data(), n, hidden);
     target_.forward(cpu, state_, NewTokens(ids, counts), {last, taps_, Matrix<T>(tapped_.data(), n, width())},
                     scratch_);
     choices_ = 0;
     index_t row = 0;
     for (std::size_t b = 0; b < counts.size(); ++b) {
-      places_[b] = {row, choices_, choices[b]};
+      places_[b] = {row, choices_, choices[b], counts[b]};
       row += counts[b];
       std::copy_n(last.row(row - choices[b]), choices[b] * hidden, chosen_.data() + choices_ * hidden);
       choices_ += choices[b];
@@ -98,10 +103,19 @@ class TargetSession {
     return r;
   }
   /// Tapped states of the first n tokens that the last forward ran of the first sequence, [n, taps · hidden].
-  Matrix<const T> tapped(index_t n) const { return Matrix<const T>(tapped_.data(), n, width()); }
+  /// \throws Error on more than one forward may have
+  Matrix<const T> tapped(index_t n) const {
+    require_part("target session: tapped", 0, n, rows_);
+    return Matrix<const T>(tapped_.data(), n, width());
+  }
   /// Those of the first counts[b] tokens of every sequence, moved together; once after a forward.
   /// \returns [rows, taps · hidden]
+  /// \throws Error on counts of another number of sequences, or of tokens that they did not run
   Matrix<const T> gather_tapped(std::span<const index_t> counts) {
+    require_count("target session: counts", static_cast<index_t>(counts.size()), state_.sequences(), " sequences");
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      require_part("target session: counts", 0, counts[b], places_[b].rows);
+    }
     index_t row = 0;
     for (std::size_t b = 0; b < counts.size(); ++b) {
       const T* from = tapped_.data() + places_[b].row * width();
@@ -115,17 +129,33 @@ class TargetSession {
   index_t length(index_t sequence = 0) const { return state_.length(sequence); }
 
  private:
-  /// Where a sequence's rows of the last forward begin, and its choices, and how many these are.
+  /// Where a sequence's rows of the last forward begin, and its choices, and how many there are of either.
   struct Place {
-    index_t row = 0, choice = 0, choices = 0;
+    index_t row = 0, choice = 0, choices = 0, rows = 0;
   };
 
+  void check(index_t n, std::span<const index_t> counts, std::span<const index_t> choices) const {
+    const index_t sequences = state_.sequences();
+    require_part("target session: ids", 0, n, rows_);
+    require_count("target session: counts", static_cast<index_t>(counts.size()), sequences, " sequences");
+    require_count("target session: choices", static_cast<index_t>(choices.size()), sequences, " sequences");
+    index_t left = top_.size();
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      require_part("target session: choices", 0, choices[b], std::min(left, counts[b]));
+      left -= choices[b];
+    }
+  }
+
   bool is_sound(index_t row) const { return std::isfinite(logits_.data()[row * vocab + top_.data()[row]]); }
-  const Place& place(index_t sequence) const { return places_[static_cast<std::size_t>(sequence)]; }
+  const Place& place(index_t sequence) const {
+    require_index("target session: sequence", sequence, state_.sequences());
+    return places_[static_cast<std::size_t>(sequence)];
+  }
   index_t width() const { return static_cast<index_t>(taps_.size()) * hidden; }
 
   const Target& target_;
   std::vector<Tap> taps_;
+  index_t rows_;
   typename Target::State state_;
   Arena scratch_;
   Buffer<T> last_, tapped_, chosen_;

@@ -49,7 +49,7 @@ struct Truncation {
   /// allocated: a few passes over the weights find the last one that is kept.
   template <class S>
   void apply(std::span<S> weights) const {
-    if (keeps_all()) return;
+    if (keeps_all() || weights.empty()) return;
     const double least = min_p * static_cast<double>(*std::max_element(weights.begin(), weights.end()));
     // Top-p counts what all tokens have together, those below min-p included.
     Cut<S> cut = find_cut<S>(weights);

@@ -32,6 +32,7 @@
 #include <string_view>
 
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/sampling.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -49,11 +50,15 @@ struct Proposal {
   Matrix<const S> weights = {};
 
   index_t size() const { return static_cast<index_t>(tokens.size()); }
-  /// The first n of them.
+  /// The first n of them. \throws Error when there are fewer
   Proposal first(index_t n) const {
+    require_part("proposal: tokens", 0, n, size());
+    if (weights.extent(0) > 0) require_rows("proposal: weights", weights, size());
     return {tokens.first(static_cast<std::size_t>(n)), weights.extent(0) > 0 ? weights.rows(0, n) : weights};
   }
+  /// \throws Error where row i is not there
   Distribution<S> distribution(index_t i) const {
+    require_index("proposal: weights: row", i, weights.extent(0));
     return Distribution<S>({weights.row(i), static_cast<std::size_t>(weights.extent(1))});
   }
 };
@@ -66,14 +71,35 @@ struct Verdict {
 
 /// For the likeliest tokens: those stay that are the target's own.
 /// \param top  the target's likeliest token at each drafted token's place and at the one after the last
+/// \throws Error unless it is one more than tokens
 inline Verdict verify_greedy(std::span<const index_t> tokens, std::span<const index_t> top) {
+  require_count("verify: top", static_cast<index_t>(top.size()), static_cast<index_t>(tokens.size()) + 1, " tokens");
   const auto kept = std::mismatch(tokens.begin(), tokens.end(), top.begin());
   return {kept.first - tokens.begin(), *kept.second};
 }
 
+namespace detail {
+/// \throws Error unless both are of the same tokens
+template <class S>
+void require_same_tokens(const Distribution<S>& p, const Distribution<S>& q) {
+  require_count("verify: weights of the draft", q.size(), p.size(), " tokens");
+}
+
+/// \throws Error unless there is a row of weights for each token, and each is one that they weigh
+template <class S>
+void require_proposal(const Proposal<S>& proposal) {
+  require_rows("verify: weights of the draft", proposal.weights, proposal.size());
+  require_ids("verify: tokens", Vector<const index_t>(proposal.tokens.data(), proposal.size()),
+              proposal.weights.extent(1));
+}
+}  // namespace detail
+
 /// Does token x, drawn from q, stay? u is uniform in [0, 1).
+/// \throws Error where p and q are not of the same tokens, or x is none of them
 template <class S>
 bool stays(const Distribution<S>& p, const Distribution<S>& q, index_t x, double u) {
+  detail::require_same_tokens(p, q);
+  require_index("verify: token", x, p.size());
   return u * q[x] * p.total < p[x] * q.total;
 }
 
@@ -84,8 +110,10 @@ double residual(const Distribution<S>& p, const Distribution<S>& q, double reach
 }
 
 /// The sum of that over all tokens, in the same order and scale.
+/// \throws Error where p and q are not of the same tokens
 template <class S>
 double residual_total(const Distribution<S>& p, const Distribution<S>& q, double reach) {
+  detail::require_same_tokens(p, q);
   double total = 0;
   for (index_t j = 0; j < p.size(); ++j) total += residual(p, q, reach, j);
   return total;
@@ -110,9 +138,13 @@ index_t pick_residual(const Distribution<S>& p, const Distribution<S>& q, double
 /// \param target   target(i): the target's distribution at the place of drafted token i, or after the last one when i
 ///                 is their number; called in ascending order, as far as needed
 /// \param uniform  uniform(decision, i) in [0, 1), for drafted token i or the one after the last
+/// \throws Error on a proposal without a row of weights for each token, a token that they do not weigh, and where
+/// target
+///         and draft weigh other tokens
 template <class S, class Target, class Uniform>
 Verdict verify_tokens(const Proposal<S>& proposal, Target&& target, Uniform&& uniform) {
   const index_t n = proposal.size();
+  detail::require_proposal(proposal);
   for (index_t i = 0; i < n; ++i) {
     const Distribution<S> p = target(i), q = proposal.distribution(i);
     if (stays(p, q, proposal.tokens[static_cast<std::size_t>(i)], uniform(Decision::accept, i))) continue;
@@ -125,11 +157,13 @@ Verdict verify_tokens(const Proposal<S>& proposal, Target&& target, Uniform&& un
 template <class S, class Target, class Uniform>
 Verdict verify_block(const Proposal<S>& proposal, Target&& target, Uniform&& uniform) {
   const index_t n = proposal.size();
+  detail::require_proposal(proposal);
   Distribution<S> p = target(0), kept = p;
   double reach = 1, kept_reach = 1;
   index_t accepted = 0;
   for (index_t i = 1; i <= n; ++i) {
     const Distribution<S> q = proposal.distribution(i - 1);
+    detail::require_same_tokens(p, q);
     const index_t x = proposal.tokens[static_cast<std::size_t>(i - 1)];
     reach = std::min(1.0, reach * (p[x] * q.total) / (q[x] * p.total));
     p = target(i);

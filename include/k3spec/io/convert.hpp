@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include <k3spec/core/dtype.hpp>
+#include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
@@ -158,9 +160,15 @@ inline bool can_convert(DType from, DType to) {
   return can;
 }
 
-/// Requires can_convert(from, to). `bytes` need not be aligned; its size is count x size_of(from).
+/// `bytes` need not be aligned; its size is count x size_of(from), and `out` has room for as many of `to`.
+/// \throws Error unless can_convert(from, to), or on bytes that are no whole elements
 inline void convert(DType from, std::span<const std::byte> bytes, DType to, void* out) {
+  if (!can_convert(from, to))
+    throw Error("convert", std::string(name(from)), "what " + std::string(name(to)) + " can hold");
   const auto count = static_cast<index_t>(bytes.size() / size_of(from));
+  if (bytes.size() % size_of(from) != 0) {
+    throw Error("convert: bytes", std::to_string(bytes.size()), "a multiple of " + std::to_string(size_of(from)));
+  }
   detail::with_type(to,
                     [&]<class To>(To*) { detail::converter<To>(from)(bytes.data(), static_cast<To*>(out), count); });
 }

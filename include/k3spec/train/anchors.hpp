@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/train/documents.hpp>
@@ -34,8 +36,12 @@ constexpr index_t anchor_positions(Slot slot, const BlockSpan& span) {
 /// valid [sequences, anchor_positions], 0 or 1. anchor_plus_k: the position is supervised and a whole block lies ahead
 /// in the row (of a row shorter than a block, position 0 is left) and in the document. anchor_plus_k_plus_1: it and the
 /// next are, in one document. \param loss_mask  [sequences · context], 0 or 1
+/// \throws Error on other numbers of rows than the span has
 inline void find_valid_anchors(Slot slot, const BlockSpan& span, Vector<const std::uint8_t> loss_mask,
                                const Documents& documents, const Matrix<std::uint8_t>& valid) {
+  require_rows("anchors: loss_mask", loss_mask, span.context_rows());
+  if (documents.packed()) require_rows("anchors: doc_remaining", documents.remaining, span.context_rows());
+  require_shape("anchors: valid", valid, span.sequences, anchor_positions(slot, span));
   const bool whole_block = slot == Slot::anchor_plus_k;
   const index_t ahead = whole_block ? span.block_size - 1 : 1;
   for (index_t b = 0; b < span.sequences; ++b) {
@@ -52,9 +58,15 @@ inline void find_valid_anchors(Slot slot, const BlockSpan& span, Vector<const st
 /// anchor 0 and keep 0 where there are not so many. valid, keys [sequences, positions]; anchors, keep
 /// [sequences, blocks]; scratch [positions].
 /// \returns how many were chosen
+/// \throws Error on shapes that do not fit valid's
 inline index_t sample_anchors(const Matrix<const std::uint8_t>& valid, const Matrix<const double>& keys,
                               const Matrix<index_t>& anchors, const Matrix<std::uint8_t>& keep,
                               Vector<index_t> scratch) {
+  const index_t sequences = valid.extent(0);
+  require_shape("anchors: keys", keys, sequences, valid.extent(1));
+  require_rows("anchors: anchors", anchors, sequences);
+  require_shape("anchors: keep", keep, sequences, anchors.extent(1));
+  require_count("anchors: scratch", scratch.extent(0), valid.extent(1));
   index_t chosen = 0;
   for (index_t b = 0; b < valid.extent(0); ++b) {
     index_t* const first = scratch.data();
@@ -80,9 +92,10 @@ inline index_t sample_anchors(const Matrix<const std::uint8_t>& valid, const Mat
 /// Draws a step's anchors with nothing allocated.
 class AnchorSampler {
  public:
+  /// \throws Error on a span that has less than nothing of something, or blocks without slots
   AnchorSampler(Slot slot, const BlockSpan& span)
       : slot_(slot),
-        span_(span),
+        span_(checked(span)),
         valid_(span.sequences * positions()),
         keys_(span.sequences * positions()),
         scratch_(positions()),
@@ -93,7 +106,7 @@ class AnchorSampler {
   /// \param loss_mask       [sequences · context], 0 or 1
   /// \param first_sequence  where these rows stand in the whole step: what is drawn depends neither on ranks nor on the
   ///                        batches that a step is cut into
-  /// \throws NoValidAnchors
+  /// \throws NoValidAnchors, and Error on a loss mask or documents of other numbers of rows
   void sample(Vector<const std::uint8_t> loss_mask, const Documents& documents, std::uint64_t seed, index_t step,
               index_t first_sequence = 0) {
     if (draw(loss_mask, documents, seed, step, first_sequence) == 0) throw NoValidAnchors(span_.context_rows());
@@ -124,6 +137,14 @@ class AnchorSampler {
   index_t chosen() const { return chosen_; }
 
  private:
+  static const BlockSpan& checked(const BlockSpan& span) {
+    const auto least = [](const char* what, index_t found, index_t wanted) {
+      if (found < wanted) throw Error(what, std::to_string(found), "at least " + std::to_string(wanted));
+    };
+    least("anchors: sequences", span.sequences, 0), least("anchors: context", span.context, 0);
+    least("anchors: blocks", span.blocks, 0), least("anchors: block_size", span.block_size, 1);
+    return span;
+  }
   index_t positions() const { return anchor_positions(slot_, span_); }
 
   Slot slot_;

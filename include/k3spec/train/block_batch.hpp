@@ -18,6 +18,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/train/documents.hpp>
@@ -37,10 +38,11 @@ struct BlockBatch {
   Vector<const index_t> prefix_lengths = {};  // [sequences · A], anchor_plus_k only; empty: 1
 };
 
-/// Refuses a batch that does not fit its span.
-/// \throws Error naming what does not have the span's size, or the token that is not below `vocabulary`
+namespace detail {
+/// Refuses a batch of another size.
+/// \throws Error naming what does not have the span's size
 template <class Batch>
-void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& batch) {
+void check_block_extents(const BlockSpan& span, const Batch& batch) {
   const auto want = [](const char* what, index_t found, index_t wanted, const char* unit) {
     if (found == wanted) return;
     throw Error(std::string("batch: ") + what, std::to_string(found), std::to_string(wanted) + unit);
@@ -55,7 +57,15 @@ void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& b
   want("document starts", batch.documents.start.extent(0), batch.documents.packed() ? rows : 0, " rows");
   if (batch.documents.packed()) want("doc_remaining", batch.documents.remaining.extent(0), rows, " rows");
   if (batch.prefix_lengths.extent(0) != 0) want("prefix_lengths", batch.prefix_lengths.extent(0), blocks, " blocks");
-  for (index_t r = 0; r < rows; ++r) {
+}
+}  // namespace detail
+
+/// Refuses a batch that does not fit its span.
+/// \throws Error naming what does not have the span's size, or the token that is not below `vocabulary`
+template <class Batch>
+void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& batch) {
+  detail::check_block_extents(span, batch);
+  for (index_t r = 0; r < batch.input_ids.extent(0); ++r) {
     const index_t id = batch.input_ids(r);
     if (id >= 0 && id < vocabulary) continue;
     throw Error("batch: token at row " + std::to_string(r), std::to_string(id),
@@ -63,7 +73,8 @@ void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& b
   }
 }
 
-/// What the blocks of a batch see, for a draft with this config.
+/// What the blocks of a batch see, for a draft with this config. The batch is one that check_block_batch lets through:
+/// what views it from here on knows no extents.
 template <class Config, class Batch>
 BlockVisibility block_visibility(const Batch& batch) {
   const auto& documents = batch.documents;
@@ -117,10 +128,13 @@ struct BlockTargets {
   }
 
   /// Fills the rows of a batch.
-  /// \throws Error for an anchor or a prefix length out of range, or prefixes where blocks show their anchor alone
+  /// \throws Error on a batch of another size, or where these were allocated for another; for an anchor or a prefix
+  ///         length out of range, or prefixes where blocks show their anchor alone
   template <class Batch>
   void fill(const BlockRule& rule, const BlockSpan& span, const Batch& batch) const {
     rule.check();
+    detail::check_block_extents(span, batch);
+    require_rows("block targets", noise_ids, span.noise_rows());
     const index_t prefixes = batch.prefix_lengths.extent(0);
     if (rule.slot == Slot::anchor_plus_k_plus_1 && prefixes > 0) {
       throw Error("batch: prefix_lengths", std::to_string(prefixes), "none: these blocks show their anchor alone");

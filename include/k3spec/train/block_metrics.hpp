@@ -59,7 +59,11 @@ struct DSparkSums {
   Ratio confidence_error, confidence_bias, confidence_prefix_bias;
 
   /// A block's supervised slots, from slot 0 on; none: the block does not count.
+  /// \throws Error on more than a block has
   void add_block(std::span<const DSparkSlot> slots) {
+    if (slots.size() > accept_rate.size()) {
+      throw Error("block: slots", std::to_string(slots.size()), "at most " + std::to_string(BlockSize));
+    }
     double accepted = 1, predicted = 1, length = 1;
     for (std::size_t k = 0; k < slots.size(); ++k) {
       const DSparkSlot& slot = slots[k];

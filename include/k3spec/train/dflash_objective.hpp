@@ -10,6 +10,7 @@
 #include <optional>
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/ops/argmax.hpp>
@@ -62,6 +63,8 @@ class DFlashObjective {
     a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(span.noise_rows(), ChunkRows)); }));
     return a.peak();
   }
+
+  // ---- Each throws Error on a batch, a target or a gradient of other shapes, and on an id out of range
 
   /// What a batch adds to its step's totals: to be summed over all batches, and ranks, before any forward_backward.
   Totals count(const Batch& batch) {
@@ -131,6 +134,11 @@ class DFlashObjective {
 
   DFlashSums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Target& target, const Batch& batch,
                  const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
+    if (d_target_hidden.extent(0) != 0) {
+      require_shape("batch: d_target_hidden", d_target_hidden, span_.context_rows(), Draft::target_width);
+    }
+    require_shape("target: embed_tokens", target.embed_tokens, vocabulary, Draft::hidden);
+    require_shape("target: lm_head", target.lm_head, vocabulary, Draft::hidden);
     DFlashSums sums;
     const Totals own = count(batch), all = own.of_step(totals);
     sums.loss.denominator = own.weight;

@@ -10,6 +10,7 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/error.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -61,15 +62,19 @@ inline void fill_document_bounds(const Matrix<const index_t>& seq_lens, index_t 
 }  // namespace detail
 
 /// From seq_lens to a Documents' views.
-/// \throws Error as check_documents does
+/// \throws Error as check_documents does, and on views that have not `length` rows for each row of seq_lens
 inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t length, Vector<index_t> start,
                             Vector<index_t> remaining) {
+  require_rows("documents: start", start, seq_lens.extent(0) * length);
+  require_rows("documents: remaining", remaining, seq_lens.extent(0) * length);
   check_documents(seq_lens, length);
   detail::fill_document_bounds(seq_lens, length, start, remaining);
 }
 
 /// Cuts rows into documents behind each token `last`: seq_lens [sequences, length], zero-padded.
+/// \throws Error when seq_lens has not the shape of ids
 inline void cut_documents(const Matrix<const index_t>& ids, index_t last, const Matrix<index_t>& seq_lens) {
+  require_shape("cut_documents: seq_lens", seq_lens, ids.extent(0), ids.extent(1));
   for (index_t b = 0; b < ids.extent(0); ++b) {
     index_t documents = 0, begin = 0;
     for (index_t t = 0; t < ids.extent(1); ++t) {
@@ -88,12 +93,12 @@ class DocumentBounds {
   /// \param rows  sequences · length; 0: no batch has documents
   explicit DocumentBounds(index_t rows) : start_(rows), remaining_(rows) {}
 
-  /// Those of `seq_lens`, which check_documents must let through, valid until the next call; without any, every row is
-  /// one document.
+  /// Those of `seq_lens`, valid until the next call; without any, every row is one document.
+  /// \throws Error as document_bounds does
   Documents of(const Matrix<const index_t>& seq_lens, index_t length) {
     if (seq_lens.extent(0) == 0) return {};
     const Vector<index_t> start(start_.data(), start_.size()), remaining(remaining_.data(), remaining_.size());
-    detail::fill_document_bounds(seq_lens, length, start, remaining);
+    document_bounds(seq_lens, length, start, remaining);
     return {start, remaining};
   }
 

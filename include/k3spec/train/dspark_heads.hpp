@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -56,8 +57,10 @@ struct DSparkHeads {
   }
 
   /// previous_ids [rows], out [rows, H] -> markov.latent, logits. Gradients that are added to begin at 0.
+  /// \throws Error on other numbers of rows than were allocated
   void forward(const Cpu& cpu, const Weights& w, Vector<const index_t> previous_ids,
                const Rows<const T, Draft::hidden>& out, index_t block_size) const {
+    check(previous_ids, out);
     Rows<T, rank> previous;
     if constexpr (Draft::has_markov) {
       Markov::template forward<T>(cpu, w.markov_head, previous_ids, out, block_size, markov);
@@ -71,9 +74,12 @@ struct DSparkHeads {
   }
 
   /// d_latent and d_logits -> added to parameter gradients and to d_out [rows, H].
+  /// \throws Error on other numbers of rows than were allocated
   void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> previous_ids,
                 const Rows<const T, Draft::hidden>& out, index_t block_size, const Rows<S, Draft::hidden>& d_out,
                 Arena& scratch) const {
+    check(previous_ids, out);
+    require_rows("DSparkHeads: d_out", d_out, out.extent(0));
     if constexpr (Draft::has_confidence) {
       Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, out, confidence, d_logits, d_out,
                                        d_previous, scratch);
@@ -82,6 +88,13 @@ struct DSparkHeads {
       Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
                                    d_previous, d_out, scratch);
     }
+  }
+
+ private:
+  void check(const Vector<const index_t>& previous_ids, const Rows<const T, Draft::hidden>& out) const {
+    require_rows("DSparkHeads: previous_ids", previous_ids, out.extent(0));
+    if constexpr (Draft::has_markov) require_rows("DSparkHeads: out", out, d_latent.extent(0));
+    if constexpr (Draft::has_confidence) require_rows("DSparkHeads: out", out, logits.extent(0));
   }
 };
 

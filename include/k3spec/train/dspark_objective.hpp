@@ -19,6 +19,7 @@
 #include <string>
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -79,6 +80,8 @@ class DSparkObjective {
     a.borrow(plan_bytes([&](ArenaPlan& c) { Chunk::allocate(c, std::min(rows, ChunkRows)); }));
     return a.peak();
   }
+
+  // ---- Each throws Error on a batch or a gradient of other shapes, and on an id out of range
 
   /// What a batch adds to its step's totals: to be summed over all batches, and ranks, before any forward_backward.
   Totals count(const Batch& batch) {
@@ -175,6 +178,9 @@ class DSparkObjective {
 
   Sums run(const Cpu& cpu, const Weights& w, const GradientWeights* d_w, const Batch& batch,
            const std::optional<Totals>& totals, const Matrix<S>& d_target_hidden) {
+    if (d_target_hidden.extent(0) != 0) {
+      require_shape("batch: d_target_hidden", d_target_hidden, span_.context_rows(), Draft::target_width);
+    }
     const Totals all = count(batch).of_step(totals);
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);

@@ -12,6 +12,7 @@
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/train/ttt_loss.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -78,8 +79,9 @@ class TttMetrics {
   }
 
   index_t ttt_steps() const { return count_; }
-  TttStepSums& operator[](index_t step) { return steps_[static_cast<std::size_t>(step)]; }
-  const TttStepSums& operator[](index_t step) const { return steps_[static_cast<std::size_t>(step)]; }
+  /// \throws Error on a step that there is no room for
+  TttStepSums& operator[](index_t step) { return steps_[checked(step)]; }
+  const TttStepSums& operator[](index_t step) const { return steps_[checked(step)]; }
 
   /// Adds the sums of another batch.
   /// \throws Error when the other one has another number of steps
@@ -148,6 +150,10 @@ class TttMetrics {
   bool operator==(const TttMetrics&) const = default;
 
  private:
+  static std::size_t checked(index_t step) {
+    require_index("TttMetrics: step", step, max_steps);
+    return static_cast<std::size_t>(step);
+  }
   static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
 
   std::array<TttStepSums, static_cast<std::size_t>(max_steps)> steps_{};  // an array: steps allocate nothing

@@ -72,6 +72,8 @@ class TargetFeatures {
            own_bytes(batch, length, slots);
   }
 
+  // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
+
   /// Runs the target. The result is valid until the next call.
   Batch make(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
     states_.run(cpu, windows, slot);
@@ -82,6 +84,7 @@ class TargetFeatures {
 
   /// The batch again that was made last in a slot, of the same windows.
   Batch made(const TextWindows& windows, index_t slot) {
+    states_.check(windows);
     shift(windows);
     const Matrix<const T> tapped = states_.tapped(slot);
     const Rows<const T, Draft::aux_width> aux(tapped.data(), tapped.extent(0));

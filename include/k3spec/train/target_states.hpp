@@ -10,6 +10,7 @@
 
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/forward.hpp>
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/teacher.hpp>
@@ -25,15 +26,24 @@ struct TextWindows {
   Matrix<const index_t> seq_lens = {};
 
   /// Windows [first, first + n), with all that belongs to them.
+  /// \throws Error when there are not so many of something
   TextWindows part(index_t first, index_t n) const {
     const index_t length = ids.extent(1);
+    require_part("windows: part", first, n, ids.extent(0));
+    if (loss_mask.extent(0) > 0) require_rows("windows: loss_mask", loss_mask, ids.extent(0) * length);
+    if (seq_lens.extent(0) > 0) require_rows("windows: seq_lens", seq_lens, ids.extent(0));
     TextWindows some{ids.rows(first, n)};
     if (loss_mask.extent(0) > 0) some.loss_mask = loss_mask.rows(first * length, n * length);
     if (seq_lens.extent(0) > 0) some.seq_lens = seq_lens.rows(first, n);
     return some;
   }
 
-  bool counts(index_t row) const { return loss_mask.extent(0) == 0 || loss_mask(row) != 0; }
+  /// \throws Error when the loss mask has no such row
+  bool counts(index_t row) const {
+    if (loss_mask.extent(0) == 0) return true;
+    require_index("windows: loss_mask: row", row, loss_mask.extent(0));
+    return loss_mask(row) != 0;
+  }
 
   /// Refuses windows of another size.
   /// \throws Error on other shapes, documents that do not fill their windows, documents without packing
@@ -76,6 +86,7 @@ class TargetStates {
         taps_(std::move(taps)),
         packing_(packing),
         length_(length),
+        slots_(slots),
         state_({.sequences = batch, .capacity = length, .rollback = 0}),
         arena_(bytes(batch, length, tap_count(), Packing::none, slots)) {
     rows_ = Kept::allocate(arena_, slots * batch * length, tap_count());
@@ -94,14 +105,10 @@ class TargetStates {
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
-  /// \throws Error on windows of another shape, or ids out of range
+  /// \throws Error on windows of another shape, ids out of range, or a slot that is not there
   void run(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
-    windows.check(state_.sequences(), length_, packing_);
-    run_checked(cpu, windows, slot);
-  }
-
-  /// The same with windows whose check() was made already.
-  void run_checked(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    check(windows);
+    require_slot(slot);
     if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, slot);
     for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
     const index_t first = slot * rows();
@@ -109,13 +116,27 @@ class TargetStates {
                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
-  /// Moves a slot's last states to where teachers want them (train/teacher.hpp), until it runs again.
-  void shift_last(index_t slot = 0) { shift_left(rows_.last.rows(slot * rows(), rows()), length_); }
+  /// \throws Error on windows of another shape
+  void check(const TextWindows& windows) const { windows.check(state_.sequences(), length_, packing_); }
+
+  // ---- Each throws Error where there is no such slot
+
+  /// Moves the last states to where teachers want them (train/teacher.hpp), until the slot runs again.
+  void shift_last(index_t slot = 0) {
+    require_slot(slot);
+    shift_left(rows_.last.rows(slot * rows(), rows()), length_);
+  }
 
   /// [R, hidden], post-norm: what the target's head reads.
-  Rows<const T, hidden> last(index_t slot = 0) const { return rows_.last.rows(slot * rows(), rows()); }
+  Rows<const T, hidden> last(index_t slot = 0) const {
+    require_slot(slot);
+    return rows_.last.rows(slot * rows(), rows());
+  }
   /// [R, taps · hidden]
-  Matrix<const T> tapped(index_t slot = 0) const { return rows_.tapped.rows(slot * rows(), rows()); }
+  Matrix<const T> tapped(index_t slot = 0) const {
+    require_slot(slot);
+    return rows_.tapped.rows(slot * rows(), rows());
+  }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
   const FrozenTarget<Given, T>& target() const { return target_; }
@@ -133,6 +154,7 @@ class TargetStates {
   };
 
   index_t rows() const { return state_.sequences() * length_; }
+  void require_slot(index_t slot) const { require_index("target states: slot", slot, slots_); }
 
   /// No state depends on what runs beside it, nor on the number of threads: where there are too few rows for all
   /// threads, each row has them all.
@@ -177,7 +199,7 @@ class TargetStates {
   FrozenTarget<Given, T> target_;
   std::vector<Tap> taps_;
   Packing packing_;
-  index_t length_;
+  index_t length_, slots_;
   TargetState<Given, T> state_;
   std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
   Arena arena_;

@@ -12,6 +12,7 @@
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -34,9 +35,20 @@ struct LogitsTeacher {
   Matrix<const T> logits;
   Vector<const index_t> selected;  // [draft vocabulary] target ids, ascending
 
+  /// \throws Error unless it has so many rows, and selects so many columns, each one that the logits have
+  void check(index_t rows, index_t draft_vocabulary) const {
+    require_rows("teacher: logits", logits, rows);
+    require_count("teacher: selected", selected.extent(0), draft_vocabulary);
+    require_ids("teacher: selected", selected, logits.extent(1));
+  }
+
   /// out [rows, draft vocabulary]: logits of rows [first, first + rows), selected columns
+  /// \throws Error on rows that there are not, and on another number of columns than are selected
   template <class S>
   void selected_logits(const Cpu& cpu, index_t first, const Matrix<S>& out) const {
+    require_part("teacher: rows", first, out.extent(0), logits.extent(0));
+    require_count("teacher: out: columns", out.extent(1), selected.extent(0));
+    require_ids("teacher: selected", selected, logits.extent(1));
     cpu::for_pieces(cpu, out.extent(0), out.extent(1), false, [&](index_t begin, index_t end, index_t, index_t) {
       for (index_t r = begin; r < end; ++r) {
         for (index_t j = 0; j < out.extent(1); ++j) out(r, j) = static_cast<S>(logits(first + r, selected(j)));
@@ -51,8 +63,19 @@ template <class T>
 struct HiddenTeacher {
   Matrix<const T> last_hidden, selected_head;
 
+  /// \throws Error unless it has so many rows, and a head of so many tokens that reads them
+  void check(index_t rows, index_t draft_vocabulary) const {
+    require_rows("teacher: last_hidden", last_hidden, rows);
+    require_shape("teacher: selected_head", selected_head, draft_vocabulary, last_hidden.extent(1));
+  }
+
+  /// out [rows, draft vocabulary]: logits of rows [first, first + rows)
+  /// \throws Error on rows that there are not, and on another number of columns than the head has tokens
   template <class S>
   void selected_logits(const Cpu& cpu, index_t first, const Matrix<S>& out) const {
+    require_part("teacher: rows", first, out.extent(0), last_hidden.extent(0));
+    require_count("teacher: out: columns", out.extent(1), selected_head.extent(0));
+    require_count("teacher: selected_head: columns", selected_head.extent(1), last_hidden.extent(1));
     gemm(cpu, last_hidden.rows(first, out.extent(0)), Op::plain, selected_head, Op::transposed, out);
   }
 };

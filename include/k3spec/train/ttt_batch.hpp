@@ -1,14 +1,15 @@
 #pragma once
 /// \file
 /// What the EAGLE-3 objective reads and gives back.
-/// defines: TttBatch, largest_position, check_ttt_batch, predicted_steps, supervise_rows, TttResult, count_chains,
-/// TttTotals
+/// defines: TttBatch, largest_position, check_ttt_batch, require_steps, predicted_steps, supervise_rows, TttResult,
+/// count_chains, TttTotals
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/metrics.hpp>
@@ -89,6 +90,12 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
   }
 }
 
+/// \throws Error on more TTT steps than results have room for
+inline void require_steps(const char* argument, index_t steps) {
+  if (steps >= 0 && steps <= TttMetrics::max_steps) return;
+  throw Error(argument, std::to_string(steps), "0 to " + std::to_string(TttMetrics::max_steps));
+}
+
 /// How many steps can predict something at row r: step k predicts the token that row r + k stands for, which must be
 /// of the same document, else of the same row.
 template <class Batch>
@@ -98,17 +105,28 @@ index_t predicted_steps(const Batch& batch, index_t r) {
 
 /// Marks the rows [R] that teach: the loss mask says so, and the draft can say the teacher's choice.
 /// \returns how many predictions they supervise, per step
+/// \throws Error on a batch of another number of rows, and on too many steps
 template <class Batch>
 std::array<index_t, TttMetrics::max_steps> supervise_rows(const Batch& batch, index_t steps,
                                                           Vector<std::uint8_t> supervised) {
   std::array<index_t, TttMetrics::max_steps> counts{};
   const index_t rows = supervised.extent(0);
+  require_rows("supervise_rows: loss_mask", batch.loss_mask, rows);
+  require_rows("supervise_rows: teacher_top", batch.teacher_top, rows);
+  require_ids("supervise_rows: teacher_top", batch.teacher_top, batch.t2d.extent(0));
+  if (batch.documents.packed()) require_rows("supervise_rows: doc_remaining", batch.documents.remaining, rows);
+  if (batch.length < 1 || rows % batch.length != 0) {
+    throw Error("supervise_rows: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows));
+  }
+  require_steps("supervise_rows: steps", steps);
   for (index_t r = 0; r < rows; ++r) {
     supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
   }
   for (index_t r = 0; r < rows; ++r) {
     const index_t predicted = std::min(steps, predicted_steps(batch, r));
-    for (index_t k = 0; k < predicted; ++k) counts[static_cast<std::size_t>(k)] += supervised(r + k);
+    for (index_t k = 0; k < std::min(predicted, rows - r); ++k) {
+      counts[static_cast<std::size_t>(k)] += supervised(r + k);
+    }
   }
   return counts;
 }
@@ -135,6 +153,7 @@ struct TttResult {
 
   /// 1 + Σ_k P(the first k + 1 drafted tokens are all right)
   double simulated_accept_length(index_t steps) const {
+    require_steps("simulated_accept_length: steps", steps);
     double length = 1;
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
       length += static_cast<double>(step_prefix_hits[k]) / static_cast<double>(std::max<index_t>(1, step_chains[k]));
@@ -145,10 +164,18 @@ struct TttResult {
 
 /// Adds the chain at row r to the result. It counts while the loss mask allows, whatever the draft vocabulary; it hits
 /// while every prediction so far was right. \param right  [steps][R]: whether step k is right at row r
+/// \throws Error on a row that the batch or `right` has not
 template <class Batch, class Right>
 void count_chains(const Batch& batch, index_t steps, index_t r, const Right& right, TttResult& result) {
+  require_steps("count_chains: steps", steps);
+  const index_t reach = std::min(steps, predicted_steps(batch, r)), rows = batch.loss_mask.extent(0);
+  require_part("count_chains: rows", r, std::max<index_t>(reach, 1), rows);
+  require_count("count_chains: right: steps", std::min(steps, static_cast<index_t>(right.size())), steps);
+  for (index_t k = 0; k < reach; ++k) {
+    require_rows("count_chains: right", right[static_cast<std::size_t>(k)], rows);
+  }
   bool counts = true, hit = true;
-  for (index_t k = 0; k < std::min(steps, predicted_steps(batch, r)); ++k) {
+  for (index_t k = 0; k < reach; ++k) {
     const auto step = static_cast<std::size_t>(k);
     counts = counts && batch.loss_mask(r + k) != 0;
     hit = hit && right[step](r) != 0;

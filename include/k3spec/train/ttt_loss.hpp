@@ -16,6 +16,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/range.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/losses/lk_loss.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -49,15 +50,22 @@ struct TttLoss {
     return w * mean_loss + (1 - w) * (1 - mean_alpha);
   }
 
+  // Each throws Error on other shapes.
+
   /// logits, p [n, vocabulary] -> alphas [n]
   template <AnyView Q, AnyView P, class S>
   static void row_alphas(const Cpu& cpu, const Q& logits, const P& p, Vector<S> alphas) {
+    require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
+    require_rows("TttLoss: alphas", alphas, logits.extent(0));
     evaluate_rows(cpu, acceptance_rate_formula(), alphas, logits, p);
   }
 
   /// logits, p [n, vocabulary] -> losses [n]: CE, or -log α, which is made of alphas alone.
   template <AnyView Q, AnyView P, class S>
   void row_losses(const Cpu& cpu, const Q& logits, const P& p, Vector<const S> alphas, Vector<S> losses) const {
+    require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
+    require_rows("TttLoss: alphas", alphas, logits.extent(0));
+    require_rows("TttLoss: losses", losses, logits.extent(0));
     if (lk != LkLoss::alpha) return evaluate_rows(cpu, soft_cross_entropy_formula(), losses, logits, p);
     for (index_t i = 0; i < losses.extent(0); ++i) {
       losses(i) = alphas(i) > 0 ? -std::log(std::max(alphas(i), std::numeric_limits<S>::min())) : S(0);
@@ -75,6 +83,9 @@ struct TttLoss {
   template <AnyView Q, AnyView P, class S, AnyView D>
   void row_gradients(const Cpu& cpu, const Q& logits, const P& p, double mean_alpha, Vector<const S> d_rows,
                      const D& d_logits, Arena& scratch) const {
+    require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
+    require_rows("TttLoss: d_rows", d_rows, logits.extent(0));
+    require_shape("TttLoss: d_logits", d_logits, logits.extent(0), logits.row_size());
     const auto through = [&](const auto& formula) {
       differentiate_rows(cpu, formula, d_rows, gradients(overwrite(d_logits), no_gradient), scratch, logits, p);
     };

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/train/block_rows.hpp>
@@ -54,12 +55,14 @@ class TttObjective {
     return a.peak();
   }
 
+  // ---- Each throws Error on a batch, a teacher or a d_aux of other shapes, and on an id out of range
+
   /// What this batch adds to the totals of its step: to be summed over all batches and ranks before any of them runs
   /// forward_backward. Only LK's lambda runs the draft for it.
   template <class Teacher>
   Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Batch& batch,
                const Teacher& teacher) {
-    check_ttt_batch(batch, rows_, Draft::vocabulary);
+    check(batch, teacher);
     TttResult result;
     result.step_supervised = supervise_rows(batch, steps_, buffers_.supervised);
     if (loss_.lk == LkLoss::lambda && result.supervises()) {
@@ -88,7 +91,11 @@ class TttObjective {
   }
 
   /// The state that step k's head reads, after either call: rows of [R, H].
-  const Rows<T, Draft::hidden>& out(index_t k) const { return acts_.step(k).out; }
+  /// \throws Error on another step
+  const Rows<T, Draft::hidden>& out(index_t k) const {
+    require_index("TttObjective: step", k, steps_);
+    return acts_.step(k).out;
+  }
   index_t steps() const { return steps_; }
   const TttLoss& loss() const { return loss_; }
   /// The most bytes that were in use at a time; bytes(rows, steps) once forward_backward has run on a batch that
@@ -143,10 +150,17 @@ class TttObjective {
   }
 
   template <class Teacher>
+  void check(const Batch& batch, const Teacher& teacher) const {
+    check_ttt_batch(batch, rows_, Draft::vocabulary);
+    teacher.check(rows_, vocabulary);
+  }
+
+  template <class Teacher>
   TttResult run(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const GradientWeights* d_w,
                 const Batch& batch, const Teacher& teacher, const std::optional<Totals>& totals,
                 const Matrix<S>& d_aux) {
-    check_ttt_batch(batch, rows_, Draft::vocabulary);
+    check(batch, teacher);
+    if (d_aux.extent(0) != 0) require_shape("batch: d_aux", d_aux, rows_, Draft::aux_width);
     TttResult result;
     result.step_supervised = supervise_rows(batch, steps_, buffers_.supervised);
     if (totals) totals->check_holds(result.step_supervised);

@@ -1,0 +1,213 @@
+// Ops and losses with a wrong extent.
+#include <k3spec/losses/cross_entropy.hpp>
+#include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/embedding.hpp>
+#include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/route.hpp>
+#include <k3spec/ops/short_conv.hpp>
+#include <k3spec/ops/sum_of_squares.hpp>
+#include <k3spec/ops/ttt_attention.hpp>
+
+#include "tests/refusals/table.hpp"
+
+using namespace k3spec;
+using refusals::Arguments;
+using refusals::Blame;
+using refusals::refuses;
+
+namespace {
+
+const Cpu device{1};
+
+/// Attention of two heads, [nope ‖ rope] of 3 + 2 and values of 4.
+constexpr index_t heads = 2, nope = 3, rope = 2, v = 4;
+template <class T>
+AttentionKeys<T> keys(Arguments& a, const std::string& name, index_t rows) {
+  return {a.matrix<T>(name, rows, heads * (nope + v)), a.matrix<T>(name, rows, rope)};
+}
+
+struct Experts {
+  static constexpr index_t num_experts = 5, num_experts_per_token = 2, num_expert_group = 1, topk_group = 1;
+  static constexpr bool moe_renormalize = true;
+  static constexpr double routed_scaling_factor = 1;
+};
+
+struct Rotated {
+  static constexpr index_t qk_rope_head_dim = rope, max_position_embeddings = 64;
+  static constexpr double rope_theta = 10000;
+  static constexpr std::optional<Yarn> rope_scaling = std::nullopt;
+};
+
+ExpertRows sorted(Arguments& a) {
+  const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+  std::vector<index_t> ids{0, 4, 1, 2, 0, 3};
+  experts.sort(Matrix<index_t>(ids.data(), 3, 2));
+  return experts;
+}
+
+}  // namespace
+
+TEST_CASE("rows of a matrix") {
+  refuses({"ops/argmax.hpp argmax"}, [](Arguments& a) {
+    argmax(device, a.of<const float>(a.extent("x", 4, Blame::any), a.least("x", 1)), a.vector<index_t>("y", 4));
+  });
+  refuses({"ops/embedding.hpp embedding_forward"}, [](Arguments& a) {
+    const auto ids = a.tokens("ids", {0, 2, 1}, 3, Blame::any);
+    const index_t n = a.extent("y", 5);
+    embedding_forward<float>(device, ids, Matrix<const float>(a.memory<float>(3 * 5), 3, 5),
+                             Matrix<float>(a.memory<float>(ids.size() * n), a.extent("y", 3), n));
+  });
+  refuses({"ops/embedding.hpp embedding_backward"}, [](Arguments& a) {
+    const auto d_y = a.matrix<const float>("d_y", 3, 5);
+    embedding_backward<float>(device, a.tokens("ids", {0, 2, 1}, 3, Blame::any), std::nullopt, d_y,
+                              Matrix<float>(a.memory<float>(15), 3, 5));
+  });
+  refuses({"ops/rms_norm.hpp rms_norm_forward"}, [](Arguments& a) {
+    rms_norm_forward<float>(device, a.vector<const float>("w", 5), 1e-5, a.matrix<const float>("x", 3, 5, Blame::any),
+                            a.matrix<float>("y", 3, 5));
+  });
+  refuses({"ops/rms_norm.hpp rms_norm_backward"}, [](Arguments& a) {
+    rms_norm_backward<float>(device, a.vector<const float>("w", 5), a.vector<float>("d_w", 5), 1e-5,
+                             a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
+                             a.optional_matrix<float>("d_x", 3, 5), a.scratch());
+  });
+  refuses({"ops/sum_of_squares.hpp sums_of_squares"}, [](Arguments& a) {
+    const Vector<const float> x(a.memory<float>(3), 3);
+    sums_of_squares<float>(device, x, a.vector<double>("sums", 1));
+  });
+  refuses({"ops/short_conv.hpp short_conv"}, [](Arguments& a) {
+    short_conv<float, float, float>(device, a.matrix<const float>("x", 6, 5, Blame::any),
+                                    a.matrix<const float>("w", 4, 5, Blame::any),
+                                    a.matrix<float>("y", 3, 5, Blame::any));
+  });
+  refuses({"ops/attention_residual.hpp attention_residual"}, [](Arguments& a) {
+    std::vector<Matrix<float>> values{a.matrix<float>("values", 3, 5), a.matrix<float>("values", 3, 5)};
+    const auto w = a.vector<const float>("w", 5);
+    attention_residual<float, const float>(device, values, w, 1e-5, a.matrix<float>("y", 3, 5, Blame::any));
+  });
+  CHECK_THROWS_WITH_AS(
+      (attention_residual<float, const float>(device, {}, Vector<const float>(), 1e-5, Matrix<float>())),
+      "attention_residual: values: found 0, wanted 1 to 64", Error);
+}
+
+TEST_CASE("experts") {
+  refuses({"ops/route.hpp route"}, [](Arguments& a) {
+    route<Experts>(device, a.matrix<float>("scores", 3, 5, Blame::any), a.vector<const float>("correction", 5),
+                   a.matrix<index_t>("ids", 3, 2), a.matrix<float>("weights", 3, 2));
+  });
+  refuses({"ops/route.hpp sort"}, [](Arguments& a) {
+    const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+    const index_t rows = a.extent("ids", 3), columns = a.extent("ids", 2);
+    const Matrix<index_t> ids(a.memory<index_t>(rows * columns), rows, columns);
+    if (ids.size() > 0) ids(rows - 1, columns - 1) = a.index("ids", 4, 5);
+    if (ids.size() == 0) a.index("ids", 4, 5);
+    experts.sort(ids);
+  });
+  refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
+    gather_expert_rows<float>(sorted(a), a.matrix<float>("from", 3, 4, Blame::any), a.matrix<float>("to", 6, 4));
+  });
+  refuses({"ops/route.hpp combine_experts"}, [](Arguments& a) {
+    combine_experts<float, float>(device, sorted(a), a.matrix<float>("results", 6, 4, Blame::any),
+                                  a.matrix<float>("weights", 3, 2), a.matrix<float>("y", 3, 4));
+  });
+}
+
+TEST_CASE("rotation") {
+  using Op = RotaryEmbedding<heads, nope, rope>;
+  refuses({"ops/rope.hpp forward"}, [](Arguments& a) {
+    Op::forward(device, rope_frequencies<Rotated>(), RotaryPositions{},
+                a.matrix<float>("q", 3, heads * (nope + rope), Blame::any), a.matrix<float>("k_rope", 3, rope));
+  });
+  refuses({"ops/rope.hpp backward"}, [](Arguments& a) {
+    Op::backward(device, rope_frequencies<Rotated>(), RotaryPositions{},
+                 a.matrix<float>("d_q", 3, heads * (nope + rope), Blame::any), a.matrix<float>("d_k_rope", 3, rope));
+  });
+}
+
+TEST_CASE("attention over a cache of latents") {
+  refuses({"ops/latent_attention.hpp run"}, [](Arguments& a) {
+    const index_t seen = a.index("rows seen", 4, 6);
+    const auto sees = [&](index_t t) { return Interval{seen < 0 ? -1 : 0, seen + t}; };
+    LatentAttention<float, float, decltype(sees)>{
+        a.matrix<const float>("q", 4, 5, Blame::any),
+        a.of<const float>(a.least("rows seen", 5), a.extent("kv", 5, Blame::any)),
+        a.of<float>(a.extent("o", 4), a.most("o", 5)),
+        a.matrix<float>("scores", 4, attention_tile),
+        a.vector<float>("top", 4),
+        a.vector<float>("total", 4),
+        sees,
+        2,
+        1}
+        .run();
+  });
+}
+
+TEST_CASE("attention of blocks") {
+  using Op = BlockAttention<heads, nope, rope, v>;
+  // One sequence of 5 positions, two blocks of 3 that open at 2 and 4.
+  static const std::vector<index_t> anchors{2, 4};
+  static const BlockSpan span{1, 5, 2, 3};
+  const auto visible = [] { return BlockVisibility{anchors.data()}; };
+  refuses({"ops/block_attention.hpp forward"}, [&](Arguments& a) {
+    Op::forward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)),
+                       keys<const float>(a, "context", 5), keys<const float>(a, "noise", 6), visible(),
+                       a.matrix<float>("o", 6, heads * v), a.matrix<LogSumExp<float>>("lse", 6, heads));
+  });
+  refuses({"ops/block_attention.hpp backward"}, [&](Arguments& a) {
+    Op::backward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)),
+                        keys<const float>(a, "context", 5), keys<const float>(a, "noise", 6), visible(),
+                        a.matrix<const float>("o", 6, heads * v), a.matrix<const LogSumExp<float>>("lse", 6, heads),
+                        a.matrix<const float>("d_o", 6, heads * v), a.matrix<float>("d_q", 6, heads * (nope + rope)),
+                        keys<float>(a, "d_context", 5), keys<float>(a, "d_noise", 6), a.scratch());
+  });
+  refuses({"ops/block_visibility.hpp check"}, [&](Arguments& a) {
+    const std::vector<index_t> own{2, a.index("anchor of block 1", 4, 6)};
+    BlockVisibility{own.data()}.check(span);
+  });
+}
+
+TEST_CASE("attention of test-time-training steps") {
+  using Op = TttAttention<heads, nope, rope, v>;
+  static const AttentionSpan span{2, 3, 3};
+  const auto steps = [](Arguments& a) {
+    return std::vector{keys<const float>(a, "steps", 6), keys<const float>(a, "steps", 6)};
+  };
+  refuses({"ops/ttt_attention.hpp forward"}, [&](Arguments& a) {
+    Op::forward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)), steps(a), CausalVisibility{},
+                       a.matrix<float>("o", 6, heads * v), a.matrix<LogSumExp<float>>("lse", 6, heads));
+  });
+  refuses({"ops/ttt_attention.hpp backward"}, [&](Arguments& a) {
+    const auto all = steps(a);
+    std::vector d_steps{keys<float>(a, "d_steps", 6), keys<float>(a, "d_steps", 6)};
+    d_steps.resize(static_cast<std::size_t>(a.extent("d_steps", 2)), d_steps[0]);
+    Op::backward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)), all, CausalVisibility{},
+                        a.matrix<const float>("o", 6, heads * v), a.matrix<const LogSumExp<float>>("lse", 6, heads),
+                        a.matrix<const float>("d_o", 6, heads * v), a.matrix<float>("d_q", 6, heads * (nope + rope)),
+                        d_steps, a.scratch());
+  });
+  refuses({"ops/ttt_attention.hpp forward"}, [&](Arguments& a) {
+    const AttentionSpan late{1, 2, 3, a.index("span", 1, 2)};
+    const std::vector<TttKeys<const float>> all{
+        {Matrix<const float>(a.memory<float>(42), 3, 14), Matrix<const float>(a.memory<float>(6), 3, 2)}};
+    Op::forward<float>(device, late, Matrix<const float>(a.memory<float>(20), 2, 10), all, CausalVisibility{},
+                       Matrix<float>(a.memory<float>(16), 2, 8),
+                       Matrix<LogSumExp<float>>(a.memory<LogSumExp<float>>(4), 2, 2));
+  });
+}
+
+TEST_CASE("a label's column") {
+  refuses({"losses/cross_entropy.hpp subtract_label"}, [](Arguments& a) {
+    subtract_label<Matrix<const float>, float>(Matrix<const float>(a.memory<float>(12), 3, 4),
+                                               a.vector<const float>("largest", 3), a.ids("labels", {0, 2, 3}, 4),
+                                               a.vector<float>("losses", 3));
+  });
+  refuses({"losses/cross_entropy.hpp subtract_label_backward"}, [](Arguments& a) {
+    subtract_label_backward<Matrix<float>, float>(a.ids("labels", {0, 2, 3}, 4), 1,
+                                                  a.vector<const float>("d_losses", 3),
+                                                  Matrix<float>(a.memory<float>(12), 3, 4));
+  });
+}
