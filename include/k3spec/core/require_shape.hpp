@@ -29,34 +29,37 @@ namespace detail {
 }
 }  // namespace detail
 
+/// So many of something.
 /// \param unit  what is counted, with a blank before it
+/// \throws Error when there are more or fewer
 inline void require_count(const char* argument, index_t found, index_t wanted, const char* unit = "") {
   if (found != wanted) detail::throw_count(argument, found, wanted, unit);
 }
 
+/// A view of so many rows. \throws Error when it has others
 template <AnyView V>
 void require_rows(const char* argument, const V& x, index_t rows) {
   if (x.extent(0) != rows) detail::throw_count(argument, x.extent(0), rows, " rows");
 }
 
-/// Axes behind the first count as one.
+/// A view [rows, columns]; axes behind the first count as one. \throws Error when it is another
 template <AnyView V>
 void require_shape(const char* argument, const V& x, index_t rows, index_t columns) {
   if (x.extent(0) == rows && x.row_size() == columns) return;
   detail::throw_shape(argument, x.extent(0), x.row_size(), rows, columns);
 }
 
-/// An index of `count` things.
+/// An index of `count` things. \throws Error when it is none of them
 inline void require_index(const char* argument, index_t i, index_t count) {
   if (i < 0 || i >= count) detail::throw_index(argument, -1, i, count);
 }
 
-/// [first, first + n) of `count` things.
+/// [first, first + n) of `count` things. \throws Error when not all are among them
 inline void require_part(const char* argument, index_t first, index_t n, index_t count) {
   if (first < 0 || n < 0 || first > count || n > count - first) detail::throw_part(argument, first, n, count);
 }
 
-/// Indices of `count` things, which may be the same.
+/// Indices of `count` things, which may be the same. \throws Error naming the first that is none of them
 inline void require_ids(const char* argument, const Vector<const index_t>& ids, index_t count) {
   for (index_t i = 0; i < ids.extent(0); ++i) {
     if (ids(i) < 0 || ids(i) >= count) detail::throw_index(argument, i, ids(i), count);

@@ -39,7 +39,7 @@ struct BlockBatch {
 };
 
 namespace detail {
-/// Refuses a batch of another size.
+/// Refuses what slots are made of, of another size.
 /// \throws Error naming what does not have the span's size
 template <class Batch>
 void check_block_extents(const BlockSpan& span, const Batch& batch) {
@@ -51,7 +51,6 @@ void check_block_extents(const BlockSpan& span, const Batch& batch) {
   want("length", batch.length, span.context, " positions");
   want("input_ids", batch.input_ids.extent(0), rows, " rows");
   want("loss_mask", batch.loss_mask.extent(0), rows, " rows");
-  want("target_hidden", batch.target_hidden.extent(0), rows, " rows");
   want("anchors", batch.anchors.extent(0), blocks, " blocks");
   want("keep", batch.keep.extent(0), blocks, " blocks");
   want("document starts", batch.documents.start.extent(0), batch.documents.packed() ? rows : 0, " rows");
@@ -65,6 +64,7 @@ void check_block_extents(const BlockSpan& span, const Batch& batch) {
 template <class Batch>
 void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& batch) {
   detail::check_block_extents(span, batch);
+  require_rows("batch: target_hidden", batch.target_hidden, span.context_rows());
   for (index_t r = 0; r < batch.input_ids.extent(0); ++r) {
     const index_t id = batch.input_ids(r);
     if (id >= 0 && id < vocabulary) continue;

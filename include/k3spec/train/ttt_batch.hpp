@@ -90,7 +90,7 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
   }
 }
 
-/// \throws Error on more TTT steps than results have room for
+/// So many TTT steps as results have room for, or fewer. \throws Error on more
 inline void require_steps(const char* argument, index_t steps) {
   if (steps >= 0 && steps <= TttMetrics::max_steps) return;
   throw Error(argument, std::to_string(steps), "0 to " + std::to_string(TttMetrics::max_steps));
