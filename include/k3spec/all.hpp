@@ -18,6 +18,7 @@
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/instruction_set.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/core/range.hpp>

@@ -5,7 +5,7 @@
 /// stand-in takes the config's place, so that nothing else is said.
 /// defines: ActivationFields, AttentionFields, BackboneFields, TargetFields, Eagle3Fields, BlockFields, MarkovFields,
 /// ConfidenceFields, DSparkFields, complete_activation_t, complete_attention_t, complete_target_t, complete_eagle3_t,
-/// complete_dflash_t, complete_dspark_t, complete_markov_t, complete_confidence_t, stands_in, and ForActivation to
+/// complete_dflash_t, complete_dspark_t, complete_markov_t, complete_confidence_t, stands_in, and ForAttention to
 /// ForConfidence, which templates ask of a config
 
 #include <array>
@@ -202,7 +202,6 @@ inline constexpr bool clang = false;
 // clang takes a class with a failed one for no class, and complains of each mention of it: there the fields are a
 // constraint.
 // clang-format off
-template <class C> concept ForActivation = !detail::clang || ActivationFields<C>;
 template <class C> concept ForAttention = !detail::clang || AttentionFields<C>;
 template <class C> concept ForTarget = !detail::clang || TargetFields<C>;
 template <class C> concept ForEagle3 = !detail::clang || Eagle3Fields<C>;

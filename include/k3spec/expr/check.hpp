@@ -29,6 +29,25 @@ void check_operand(std::string_view what, index_t rows, index_t columns, const M
   if constexpr ((reads<I, Reads::row, E> || ...)) check_shape(what, I, r, c, 1, rows);
 }
 
+/// Columns of a view as far as its type says: dyn where it does not.
+template <class V>
+constexpr index_t static_columns() {
+  return V::rank <= 2 ? V::extents_type::statics.back() : dyn;
+}
+
+/// Whether operands X… of a formula E with results in Y may have the columns that it reads them with, as far as their
+/// types say.
+template <class E, class Y, class... X>
+constexpr bool static_columns_agree() {
+  constexpr index_t wanted = static_columns<Y>();
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return ((!(reads<static_cast<int>(I), Reads::element, E> || reads<static_cast<int>(I), Reads::column, E>) ||
+             wanted == dyn || static_columns<X>() == dyn || static_columns<X>() == wanted) &&
+            ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
 /// E… are the formulas that read the operands.
 template <class... E, class... X>
 void check_operands([[maybe_unused]] index_t rows, [[maybe_unused]] index_t columns,

@@ -32,10 +32,19 @@ struct BiasedLinear {
   /// x [rows, In] -> y [rows, Out]. The product is added to the bias: one rounding.
   template <Device D, class W, AnyView X, AnyView Y>
   static void forward(const D& device, const W& w, const X& x, const Y& y) {
-    require_shape("BiasedLinear: x", x, x.extent(0), In);
-    require_shape("BiasedLinear: y", y, x.extent(0), Out);
-    evaluate(device, expr::column<0>, y, w.bias);
-    Product::forward(device, w, x, y, Into::accumulate);
+    using T = typename decltype(w.bias)::value_type;
+    using Inputs = Operands<T, In, X>;
+    using Outputs = Operands<T, Out, Y>;
+    static_assert(Inputs::wide && Outputs::wide,
+                  "BiasedLinear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Inputs::same && Outputs::same,
+                  "BiasedLinear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Inputs::fit && Outputs::fit) {
+      require_shape("BiasedLinear: x", x, x.extent(0), In);
+      require_shape("BiasedLinear: y", y, x.extent(0), Out);
+      evaluate(device, expr::column<0>, y, w.bias);
+      Product::forward(device, w, x, y, Into::accumulate);
+    }
   }
 
   /// d_x [rows, In] (= or +=) d_y W

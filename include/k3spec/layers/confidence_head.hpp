@@ -52,17 +52,24 @@ struct ConfidenceHead {
   template <class T, Device D, class W, AnyView H, AnyView P, AnyView Y>
   static void forward(const D& device, const W& w, const H& hidden_states, const P& previous, const Y& logits,
                       const Saved<T>& saved) {
-    const index_t rows = hidden_states.extent(0);
-    require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
-    require_shape("ConfidenceHead: logits", logits, rows, 1);
-    if constexpr (with_markov) {
-      require_shape("ConfidenceHead: previous", previous, rows, rank);
-      require_rows("ConfidenceHead: saved", saved.joined, rows);
-      evaluate(device, expr::arg<0>, saved.joined.template columns<0, hidden>(), hidden_states);
-      evaluate(device, expr::arg<0>, saved.joined.template columns<hidden, rank>(), previous);
-      Projection::forward(device, w.proj, saved.joined, logits);
-    } else {
-      Projection::forward(device, w.proj, hidden_states, logits);
+    using Views = Operands<T, hidden, H>;
+    static_assert(Views::wide && has_columns<Y, 1> && (!with_markov || has_columns<P, rank>),
+                  "ConfidenceHead: hidden_states, previous or logits has other columns than the config says");
+    static_assert(Views::same && adds_up_as<Y, T>,
+                  "ConfidenceHead: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit && has_columns<Y, 1> && adds_up_as<Y, T>) {
+      const index_t rows = hidden_states.extent(0);
+      require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
+      require_shape("ConfidenceHead: logits", logits, rows, 1);
+      if constexpr (with_markov) {
+        require_shape("ConfidenceHead: previous", previous, rows, rank);
+        require_rows("ConfidenceHead: saved", saved.joined, rows);
+        evaluate(device, expr::arg<0>, saved.joined.template columns<0, hidden>(), hidden_states);
+        evaluate(device, expr::arg<0>, saved.joined.template columns<hidden, rank>(), previous);
+        Projection::forward(device, w.proj, saved.joined, logits);
+      } else {
+        Projection::forward(device, w.proj, hidden_states, logits);
+      }
     }
   }
 
@@ -78,22 +85,30 @@ struct ConfidenceHead {
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const H& hidden_states, const Saved<T>& saved, const DY& d_logits, const DH& d_hidden,
                        const DP& d_previous, A& scratch) {
-    const index_t rows = hidden_states.extent(0);
-    require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
-    require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
-    require_shape("ConfidenceHead: d_hidden", d_hidden, rows, hidden);
-    if constexpr (with_markov) {
-      require_shape("ConfidenceHead: d_previous", d_previous, rows, rank);
-      require_rows("ConfidenceHead: saved", saved.joined, rows);
-    }
-    const auto row = w.proj.weight.matrix();
-    gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d_hidden.matrix(), Into::accumulate);
-    if constexpr (with_markov) {
-      gemm(device, d_logits.matrix(), Op::plain, row.columns(hidden, rank), Op::plain, d_previous.matrix(),
+    using Views = Operands<T, hidden, H, DH>;
+    static_assert(Views::wide && has_columns<DY, 1> && (!with_markov || has_columns<DP, rank>),
+                  "ConfidenceHead: a view has other columns than the config says");
+    static_assert(Views::same && adds_up_as<DY, T>,
+                  "ConfidenceHead: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit && has_columns<DY, 1> && adds_up_as<DY, T>) {
+      const index_t rows = hidden_states.extent(0);
+      require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
+      require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
+      require_shape("ConfidenceHead: d_hidden", d_hidden, rows, hidden);
+      if constexpr (with_markov) {
+        require_shape("ConfidenceHead: d_previous", d_previous, rows, rank);
+        require_rows("ConfidenceHead: saved", saved.joined, rows);
+      }
+      const auto row = w.proj.weight.matrix();
+      gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d_hidden.matrix(),
            Into::accumulate);
-      Projection::backward_weight(device, d_w.proj, saved.joined, d_logits, scratch);
-    } else {
-      Projection::backward_weight(device, d_w.proj, hidden_states, d_logits, scratch);
+      if constexpr (with_markov) {
+        gemm(device, d_logits.matrix(), Op::plain, row.columns(hidden, rank), Op::plain, d_previous.matrix(),
+             Into::accumulate);
+        Projection::backward_weight(device, d_w.proj, saved.joined, d_logits, scratch);
+      } else {
+        Projection::backward_weight(device, d_w.proj, hidden_states, d_logits, scratch);
+      }
     }
   }
 };

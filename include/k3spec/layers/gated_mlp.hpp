@@ -12,7 +12,7 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Kimi K3's activation with the config's β and λ.
-template <ForActivation Given>
+template <class Given>
 struct SiTU {
   using Config = complete_activation_t<Given>;
   static constexpr auto formula() {
@@ -71,13 +71,18 @@ struct GatedMLP {
   template <class T, Device D, class W, AnyView X, AnyView Y>
   static void forward(const D& device, const W& w, const X& x, const Y& y, const Saved<T>& saved,
                       Into into = Into::overwrite) {
-    require_shape("GatedMLP: x", x, x.extent(0), Hidden);
-    require_shape("GatedMLP: y", y, x.extent(0), Hidden);
-    require_rows("GatedMLP: saved", saved.gate, x.extent(0));
-    Up::forward(device, w.gate_proj, x, saved.gate);
-    Up::forward(device, w.up_proj, x, saved.up);
-    evaluate(device, Activation::formula(), saved.product, saved.gate, saved.up);
-    Down::forward(device, w.down_proj, saved.product, y, into);
+    using Views = Operands<T, Hidden, X, Y>;
+    static_assert(Views::wide, "GatedMLP: a view has another number of columns than the layer's hidden size");
+    static_assert(Views::same, "GatedMLP: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      require_shape("GatedMLP: x", x, x.extent(0), Hidden);
+      require_shape("GatedMLP: y", y, x.extent(0), Hidden);
+      require_rows("GatedMLP: saved", saved.gate, x.extent(0));
+      Up::forward(device, w.gate_proj, x, saved.gate);
+      Up::forward(device, w.up_proj, x, saved.up);
+      evaluate(device, Activation::formula(), saved.product, saved.gate, saved.up);
+      Down::forward(device, w.down_proj, saved.product, y, into);
+    }
   }
 
   /// Scratch of backward; each [rows, Inner].
@@ -102,17 +107,22 @@ struct GatedMLP {
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
                        const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch) {
-    require_shape("GatedMLP: x", x, x.extent(0), Hidden);
-    require_rows("GatedMLP: saved", saved.gate, x.extent(0));
-    require_shape("GatedMLP: d_y", d_y, x.extent(0), Hidden);
-    require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
-    Scope scope(scratch);
-    const auto s = Scratch<T>::allocate(scratch, x.extent(0));
-    Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
-    differentiate(device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
-                  scratch, saved.gate, saved.up);
-    Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
-    Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
+    using Views = Operands<T, Hidden, X, DY, DX>;
+    static_assert(Views::wide, "GatedMLP: a view has another number of columns than the layer's hidden size");
+    static_assert(Views::same, "GatedMLP: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      require_shape("GatedMLP: x", x, x.extent(0), Hidden);
+      require_rows("GatedMLP: saved", saved.gate, x.extent(0));
+      require_shape("GatedMLP: d_y", d_y, x.extent(0), Hidden);
+      require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
+      Scope scope(scratch);
+      const auto s = Scratch<T>::allocate(scratch, x.extent(0));
+      Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
+      differentiate(device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
+                    scratch, saved.gate, saved.up);
+      Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
+      Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
+    }
   }
 };
 

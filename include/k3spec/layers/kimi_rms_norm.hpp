@@ -3,6 +3,7 @@
 /// Root-mean-square norm as a layer.
 /// defines: KimiRMSNorm
 
+#include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/rms_norm.hpp>
@@ -30,24 +31,39 @@ struct KimiRMSNorm {
   /// x, y [rows, N]
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<const T>& w, double eps, const X& x, const Y& y) {
-    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
-    require_shape("KimiRMSNorm: y", y, x.extent(0), N);
-    rms_norm_forward<T>(device, w.weight, eps, x, y);
+    using Views = Operands<T, N, X, Y>;
+    static_assert(Views::wide, "KimiRMSNorm: a view has another number of columns than the norm");
+    static_assert(Views::same, "KimiRMSNorm: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      require_shape("KimiRMSNorm: x", x, x.extent(0), N);
+      require_shape("KimiRMSNorm: y", y, x.extent(0), N);
+      rms_norm_forward<T>(device, w.weight, eps, x, y);
+    }
   }
 
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
-    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
-    require_shape("KimiRMSNorm: y", y, x.extent(0), N);
-    rms_norm_forward<T>(device, w.weight, eps, x, y);
+    using Views = Operands<T, N, X, Y>;
+    static_assert(Views::wide, "KimiRMSNorm: a view has another number of columns than the norm");
+    static_assert(Views::same, "KimiRMSNorm: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      require_shape("KimiRMSNorm: x", x, x.extent(0), N);
+      require_shape("KimiRMSNorm: y", y, x.extent(0), N);
+      rms_norm_forward<T>(device, w.weight, eps, x, y);
+    }
   }
 
   /// d_w accumulates; d_x is overwritten or, if asked, accumulated. Saved from the forward pass: x.
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
                        const X& x, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
-    require_shape("KimiRMSNorm: x", x, x.extent(0), N);
-    rms_norm_backward<T>(device, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
+    using Views = Operands<T, N, X, DY, DX>;
+    static_assert(Views::wide, "KimiRMSNorm: a view has another number of columns than the norm");
+    static_assert(Views::same, "KimiRMSNorm: a view and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      require_shape("KimiRMSNorm: x", x, x.extent(0), N);
+      rms_norm_backward<T>(device, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
+    }
   }
 
   /// Bytes of scratch that backward takes.

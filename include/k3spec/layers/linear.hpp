@@ -4,6 +4,7 @@
 /// defines: Linear
 
 #include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/require_shape.hpp>
 
@@ -37,31 +38,55 @@ struct Linear {
   /// y [rows, Out] (= or +=) x [rows, In] Wᵀ. Accumulating adds before the one rounding to y's type.
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Weights<const T>& w, const X& x, const Y& y, Into into = Into::overwrite) {
-    check("Linear: x", x, "Linear: y", y);
-    gemm(device, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+    using Inputs = Operands<T, In, X>;
+    using Outputs = Operands<T, Out, Y>;
+    static_assert(Inputs::wide && Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Inputs::fit && Outputs::fit) {
+      check("Linear: x", x, "Linear: y", y);
+      gemm(device, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+    }
   }
 
   /// The same bits from packed weights.
   template <class T, AnyView X, AnyView Y>
   static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y,
                       Into into = Into::overwrite) {
-    check("Linear: x", x, "Linear: y", y);
-    gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
+    using Inputs = Operands<T, In, X>;
+    using Outputs = Operands<T, Out, Y>;
+    static_assert(Inputs::wide && Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Inputs::fit && Outputs::fit) {
+      check("Linear: x", x, "Linear: y", y);
+      gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
+    }
   }
 
   /// d_x [rows, In] (= or +=) d_y W
   template <class T, Device D, AnyView DY, AnyView DX>
   static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y, const DX& d_x,
                              Into into = Into::overwrite) {
-    check("Linear: d_x", d_x, "Linear: d_y", d_y);
-    gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
+    using Inputs = Operands<T, In, DX>;
+    using Outputs = Operands<T, Out, DY>;
+    static_assert(Inputs::wide && Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Inputs::fit && Outputs::fit) {
+      check("Linear: d_x", d_x, "Linear: d_y", d_y);
+      gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
+    }
   }
 
   /// d_W += d_yᵀ x
   template <class S, Device D, AnyView X, AnyView DY>
   static void backward_weight(const D& device, const Weights<S>& d_w, const X& x, const DY& d_y) {
-    check("Linear: x", x, "Linear: d_y", d_y);
-    gemm(device, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
+    using Inputs = Operands<S, In, X>;
+    using Outputs = Operands<S, Out, DY>;
+    static_assert(Inputs::wide && Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Inputs::fit && Outputs::fit) {
+      check("Linear: x", x, "Linear: d_y", d_y);
+      gemm(device, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
+    }
   }
 
   /// Both of the above. Saved from the forward pass: x.

@@ -105,9 +105,14 @@ struct MarkovHead {
   /// Takes in what all steps read. hidden_states [R, H]
   template <class T, Device D, AnyView H>
   static void begin(const D& device, const H& hidden_states, index_t block_size, const Saved<T>& saved) {
-    check_blocks(block_size, saved);
-    require_shape("MarkovHead: hidden_states", hidden_states, saved.joined.extent(0), hidden);
-    if constexpr (projects) evaluate(device, expr::arg<0>, saved.hidden_rows(), hidden_states);
+    using Views = Operands<T, hidden, H>;
+    static_assert(Views::wide, "MarkovHead: hidden_states has another number of columns than hidden_size");
+    static_assert(Views::same, "MarkovHead: hidden_states and the weights mix double with float or bfloat16");
+    if constexpr (Views::fit) {
+      check_blocks(block_size, saved);
+      require_shape("MarkovHead: hidden_states", hidden_states, saved.joined.extent(0), hidden);
+      if constexpr (projects) evaluate(device, expr::arg<0>, saved.hidden_rows(), hidden_states);
+    }
     if constexpr (recurrent) evaluate(device, expr::as_expression(0.0), saved.step(block_size, 0).state());
   }
 

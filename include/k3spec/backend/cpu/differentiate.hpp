@@ -173,9 +173,14 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
 template <expr::Expression E, class T, index_t... Y, class... G, class... X>
 void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, Arena& scratch,
                    const X&... x) {
-  const auto d = as_matrix(d_y);
-  cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::ElementAdjoint<std::remove_cv_t<T>>{d}, grads, scratch,
-                                          d.extent(0), d.extent(1), std::tuple(as_matrix(x)...));
+  constexpr bool wide = expr::static_columns_agree<E, View<T, Y...>, X...>(), same = (adds_up_as<X, T> && ...);
+  static_assert(wide, "differentiate: an operand has another number of columns than d_y");
+  static_assert(same, "differentiate: an operand and d_y mix double with float or bfloat16");
+  if constexpr (wide && same) {
+    const auto d = as_matrix(d_y);
+    cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::ElementAdjoint<std::remove_cv_t<T>>{d}, grads, scratch,
+                                            d.extent(0), d.extent(1), std::tuple(as_matrix(x)...));
+  }
 }
 
 /// The same for an expression with one value per row (evaluate_rows): d_y is [rows].

@@ -10,6 +10,7 @@
 
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/reduce_row.hpp>
+#include <k3spec/core/operand.hpp>
 #include <k3spec/expr/check.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -67,7 +68,10 @@ void evaluate(const Cpu& cpu, const std::tuple<E...>& e, const std::tuple<Y...>&
 /// rows, [rows]. y may be one of the operands.
 template <expr::Expression E, class T, index_t... Y, class... X>
 void evaluate(const Cpu& cpu, const E& e, const View<T, Y...>& y, const X&... x) {
-  evaluate(cpu, formulas(e), outputs(y), x...);
+  constexpr bool wide = expr::static_columns_agree<E, View<T, Y...>, X...>(), same = (adds_up_as<X, T> && ...);
+  static_assert(wide, "evaluate: an operand has another number of columns than the result");
+  static_assert(same, "evaluate: an operand and the result mix double with float or bfloat16");
+  if constexpr (wide && same) evaluate(cpu, formulas(e), outputs(y), x...);
 }
 
 /// y[r] = e(row r of the operands), for an expression that is one value per row, such as row_sum(…). The first operand

@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// What a layer asks of the views it is called with: as many columns as it is made for, and elements that add up in the
+/// same type as its own (bfloat16 beside float, but no double beside either). What the types say is refused when
+/// compiling, in a sentence and with nothing behind it; the rest when running, by the layer's and the argument's name.
+/// defines: has_columns, adds_up_as, Operands, require_columns
+
+#include <concepts>
+#include <string>
+#include <type_traits>
+
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/view.hpp>
+
+namespace k3spec {
+
+/// Whether a matrix may have N columns, as far as its type says.
+template <class V, index_t N>
+inline constexpr bool has_columns = V::rank == 2 &&
+                                    (V::extents_type::statics.back() == dyn || V::extents_type::statics.back() == N);
+
+/// Whether elements of both add up in one type: accumulate_t.
+template <class V, class T>
+inline constexpr bool adds_up_as = std::same_as<accumulate_t<typename V::value_type>, accumulate_t<T>>;
+
+/// Views [rows, N] of a layer of element type T. `fit` is false where the types refuse them.
+template <class T, index_t N, class... V>
+struct Operands {
+  static constexpr bool wide = (has_columns<V, N> && ...), same = (adds_up_as<V, T> && ...);
+  static constexpr bool fit = wide && same;
+};
+
+/// \param name  layer and argument: "KimiRMSNorm: x"
+/// \throws Error when x has another number of columns than `wanted`
+template <AnyView V>
+void require_columns(const char* name, const V& x, index_t wanted) {
+  if (x.extent(1) == wanted) return;
+  throw Error(std::string(name) + ": columns", std::to_string(x.extent(1)), std::to_string(wanted));
+}
+
+}  // namespace k3spec
