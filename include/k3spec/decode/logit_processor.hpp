@@ -71,6 +71,7 @@ class LogitBias {
     }
   }
 
+  /// Changes a row's logits.
   /// \throws Error on other logits than the vocabulary's
   template <class S>
   void operator()(const TextSoFar&, std::span<S> logits) const {
@@ -114,6 +115,7 @@ class Penalties {
     }
   }
 
+  /// Changes a row's logits by the text before it.
   /// \throws Error on other logits than the vocabulary's, a token outside it, or a prompt longer than the text
   template <class S>
   void operator()(const TextSoFar& text, std::span<S> logits) {

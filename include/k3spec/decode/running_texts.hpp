@@ -61,6 +61,7 @@ class RunningTexts {
 
   index_t places() const { return static_cast<index_t>(texts_.size()); }
   bool has_room() const { return free() != texts_.end(); }
+  /// The text at a place.
   /// \throws Error on a place that is not there
   RunningText& operator[](index_t place) {
     require_index("texts: place", place, places());

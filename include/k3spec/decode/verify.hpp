@@ -56,6 +56,7 @@ struct Proposal {
     if (weights.extent(0) > 0) require_rows("proposal: weights", weights, size());
     return {tokens.first(static_cast<std::size_t>(n)), weights.extent(0) > 0 ? weights.rows(0, n) : weights};
   }
+  /// What token i was drawn from.
   /// \throws Error where row i is not there
   Distribution<S> distribution(index_t i) const {
     require_index("proposal: weights: row", i, weights.extent(0));

@@ -79,6 +79,7 @@ struct Eagle3Activations {
     return all;
   }
 
+  /// Those of step k.
   /// \throws Error on a step that was not planned
   const Step& step(index_t k) const {
     require_index("Eagle3Draft: step", k, count);

@@ -39,6 +39,7 @@ class LatentAttention {
   index_t heads;
   double scale;
 
+  /// Writes o.
   /// \throws Error on shapes that do not fit q and kv, and where a token sees rows that kv has not
   void run() const {
     check();

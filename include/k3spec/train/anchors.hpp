@@ -92,6 +92,7 @@ inline index_t sample_anchors(const Matrix<const std::uint8_t>& valid, const Mat
 /// Draws a step's anchors with nothing allocated.
 class AnchorSampler {
  public:
+  /// Plans for batches of a span.
   /// \throws Error on a span that has less than nothing of something, or blocks without slots
   AnchorSampler(Slot slot, const BlockSpan& span)
       : slot_(slot),

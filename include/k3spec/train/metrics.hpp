@@ -79,6 +79,7 @@ class TttMetrics {
   }
 
   index_t ttt_steps() const { return count_; }
+  /// The sums of a step.
   /// \throws Error on a step that there is no room for
   TttStepSums& operator[](index_t step) { return steps_[checked(step)]; }
   const TttStepSums& operator[](index_t step) const { return steps_[checked(step)]; }

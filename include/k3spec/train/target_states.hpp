@@ -38,6 +38,7 @@ struct TextWindows {
     return some;
   }
 
+  /// Whether a row is to be learnt.
   /// \throws Error when the loss mask has no such row
   bool counts(index_t row) const {
     if (loss_mask.extent(0) == 0) return true;
@@ -116,6 +117,7 @@ class TargetStates {
                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
+  /// Refuses other windows than run takes.
   /// \throws Error on windows of another shape
   void check(const TextWindows& windows) const { windows.check(state_.sequences(), length_, packing_); }
 

@@ -35,6 +35,7 @@ struct LogitsTeacher {
   Matrix<const T> logits;
   Vector<const index_t> selected;  // [draft vocabulary] target ids, ascending
 
+  /// Refuses to teach other rows or tokens than it has.
   /// \throws Error unless it has so many rows, and selects so many columns, each one that the logits have
   void check(index_t rows, index_t draft_vocabulary) const {
     require_rows("teacher: logits", logits, rows);
@@ -63,6 +64,7 @@ template <class T>
 struct HiddenTeacher {
   Matrix<const T> last_hidden, selected_head;
 
+  /// Refuses to teach other rows or tokens than it has.
   /// \throws Error unless it has so many rows, and a head of so many tokens that reads them
   void check(index_t rows, index_t draft_vocabulary) const {
     require_rows("teacher: last_hidden", last_hidden, rows);
