@@ -16,9 +16,9 @@
 #include <ranges>
 #include <type_traits>
 
-#include <k3spec/core/compiler.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// `value` as a field of type Old has it; a list may be of another length.
 template <class Old, class New>
@@ -33,7 +33,7 @@ constexpr auto in_place_of(const Old&, const New& value) {
   }
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE
 
 /// Declares a member that hides `field` of `Base`. \param ...  the value
 #define K3SPEC_CHANGE(Base, field, ...) static constexpr auto field = ::k3spec::in_place_of(Base::field, __VA_ARGS__)

@@ -18,7 +18,7 @@
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 namespace detail {
 
@@ -232,4 +232,4 @@ using complete_confidence_t = typename detail::CompleteConfidence<C>::type;
 template <class C>
 inline constexpr bool stands_in = std::derived_from<C, detail::StandIn>;
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE

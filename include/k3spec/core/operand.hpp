@@ -13,7 +13,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
-namespace k3spec {
+namespace K3SPEC_NAMESPACE {
 
 /// Whether a matrix may have N columns, as far as its type says.
 template <class V, index_t N>
@@ -39,4 +39,4 @@ void require_columns(const char* name, const V& x, index_t wanted) {
   throw Error(std::string(name) + ": columns", std::to_string(x.extent(1)), std::to_string(wanted));
 }
 
-}  // namespace k3spec
+}  // namespace K3SPEC_NAMESPACE
