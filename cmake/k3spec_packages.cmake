@@ -1,32 +1,5 @@
-# The libraries that k3spec and its own parts are built with. Missing ones are named together in one sentence, each with
-# the package that brings it on Debian and Ubuntu.
-
-# k3spec_missing(<out> [<found> <library and package>]...): the libraries whose variable <found> is false.
-function(k3spec_missing out)
-  set(missing "")
-  while(ARGN)
-    list(POP_FRONT ARGN found library)
-    if(NOT ${found})
-      list(APPEND missing "${library}")
-    endif()
-  endwhile()
-  list(JOIN missing ", " missing)
-  set(${out} "${missing}" PARENT_SCOPE)
-endfunction()
-
-# What a consumer needs too.
-macro(k3spec_find_libraries)
-  find_package(Eigen3 3.4 QUIET)
-  find_package(fmt QUIET)
-  find_package(nlohmann_json QUIET)
-  find_package(OpenMP QUIET COMPONENTS CXX)
-  k3spec_missing(k3spec_missing Eigen3_FOUND "Eigen 3.4 (libeigen3-dev)" fmt_FOUND "fmt (libfmt-dev)"
-                 nlohmann_json_FOUND "nlohmann_json (nlohmann-json3-dev)"
-                 OpenMP_CXX_FOUND "OpenMP (it comes with g++; for clang++ libomp-dev)")
-  if(k3spec_missing)
-    message(FATAL_ERROR "k3spec: missing libraries, with their Debian packages: ${k3spec_missing}")
-  endif()
-endmacro()
+# The libraries of the headers, and of what else is built: missing ones are named together in one sentence.
+include(cmake/k3spec_find_libraries.cmake)
 
 # k3spec_part(<option> <what> [<found> <library and package>]...): sets the option to whether that part is built: AUTO
 # where its libraries are found. As a subfolder k3spec builds nothing of its own unless asked.
@@ -55,7 +28,10 @@ foreach(part TESTS EXAMPLES BENCH)
   set_property(CACHE K3SPEC_BUILD_${part} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
 
-k3spec_find_libraries()
+k3spec_find_libraries(k3spec_missing)
+if(k3spec_missing)
+  message(FATAL_ERROR "k3spec: missing libraries, with their Debian packages: ${k3spec_missing}")
+endif()
 if(K3SPEC_BUILD_TESTS)
   find_package(doctest QUIET)
   k3spec_part(K3SPEC_BUILD_TESTS tests doctest_FOUND "doctest (doctest-dev)")

@@ -55,21 +55,23 @@ another_way "$scratch/folder" 'add_subdirectory(k3spec)'
 another_way "$scratch/fetched" "$(block 'Using it' cmake 2)" "-D FETCHCONTENT_SOURCE_DIR_K3SPEC=$source"
 
 # What is missing is named, with its package, all in one sentence.
-refused() {  # <part of the sentence> <cmake option>...
-  local wanted="$1" found
-  shift
-  if found="$(cmake -S "$scratch/k3spec" -B "$scratch/refused" "$@" 2>&1)"; then fail "accepted: $*"; fi
+refused() {  # <part of the sentence> <source> <cmake option>...
+  local wanted="$1" source="$2" found
+  shift 2
+  if found="$(cmake -S "$source" -B "$source/refused" "$@" 2>&1)"; then fail "accepted: $source $*"; fi
   found="$(tr -s '[:space:]' ' ' <<<"$found")"
   [[ "$found" == *"$wanted"* ]] || fail "wanted '$wanted', but: $found"
 }
 refused "K3SPEC_BUILD_TESTS is ON: missing libraries, with their Debian packages: doctest (doctest-dev)" \
-  -D K3SPEC_BUILD_TESTS=ON
-refused "with their Debian packages: CLI11 (libcli11-dev)" -D K3SPEC_BUILD_TESTS=OFF -D K3SPEC_BUILD_EXAMPLES=ON
-refused "packages: Google Benchmark (libbenchmark-dev), OpenBLAS (libopenblas-dev)" \
+  "$scratch/k3spec" -D K3SPEC_BUILD_TESTS=ON
+refused "with their Debian packages: CLI11 (libcli11-dev)" "$scratch/k3spec" \
+  -D K3SPEC_BUILD_TESTS=OFF -D K3SPEC_BUILD_EXAMPLES=ON
+refused "packages: Google Benchmark (libbenchmark-dev), OpenBLAS (libopenblas-dev)" "$scratch/k3spec" \
   -D K3SPEC_BUILD_TESTS=OFF -D K3SPEC_BUILD_EXAMPLES=OFF -D K3SPEC_BUILD_BENCH=ON -D K3SPEC_OPENBLAS=OFF
 hide Eigen3 nlohmann_json
-refused "k3spec: missing libraries, with their Debian packages: Eigen 3.4 (libeigen3-dev), nlohmann_json \
-(nlohmann-json3-dev)"
+missing="missing libraries, with their Debian packages: Eigen 3.4 (libeigen3-dev), nlohmann_json (nlohmann-json3-dev)"
+refused "k3spec: $missing" "$scratch/k3spec"
+refused "$missing" "$scratch/mine" -D CMAKE_PREFIX_PATH="$HOME/.local"
 
 # The packages that the README names are the ones that this project's own script installs.
 packages="$(grep -o '`g++ make cmake [^`]*`' "$source/README.md" | tr -d '\`')"
