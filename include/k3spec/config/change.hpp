@@ -2,14 +2,14 @@
 /// \file
 /// A config in which a misspelt field is an error. A plain member that has no field's name hides nothing, and nobody
 /// reads it; K3SPEC_CHANGE says whose field it hides, and gives the value that field's type:
-///
-///     struct Mine : k3spec::configs::KimiK3Tiny {
-///       K3SPEC_CHANGE(KimiK3Tiny, hidden_size, 64);
-///       K3SPEC_CHANGE(KimiK3Tiny, target_hidden_size, 64);
-///       K3SPEC_CHANGE(KimiK3Tiny, q_lora_rank, std::nullopt);
-///       K3SPEC_CHANGE(KimiK3Tiny, full_attn_layers, std::array<k3spec::index_t, 3>{2, 4, 8});
-///     };
-///
+/// ```cpp
+/// struct Mine : configs::KimiK3Tiny {
+///   K3SPEC_CHANGE(KimiK3Tiny, hidden_size, 64);
+///   K3SPEC_CHANGE(KimiK3Tiny, target_hidden_size, 64);
+///   K3SPEC_CHANGE(KimiK3Tiny, q_lora_rank, std::nullopt);
+///   K3SPEC_CHANGE(KimiK3Tiny, full_attn_layers, std::array<index_t, 3>{2, 4, 8});
+/// };
+/// ```
 /// defines: K3SPEC_CHANGE, in_place_of
 
 #include <concepts>

@@ -73,6 +73,7 @@ template <class C> concept BackboneFields =
     requires { { C::pad_token_id } -> detail::MaybeCount; } &&
     (C::backbone == Backbone::deepseek_v3 || ActivationFields<C>);
 
+/// A config with all that a target is built from.
 template <class C> concept TargetFields =
     BackboneFields<C> &&
     requires { { C::num_hidden_layers } -> detail::Count; } &&
@@ -97,6 +98,7 @@ template <class C> concept TargetFields =
     requires { { C::attn_res_block_size } -> detail::MaybeCount; } &&
     requires { { C::target_mla_norm_eps } -> detail::Number; };
 
+/// A config with all that an EAGLE-3 draft is built from.
 template <class C> concept Eagle3Fields =
     BackboneFields<C> &&
     requires { { C::draft_vocab_size } -> detail::Count; } &&
@@ -130,6 +132,7 @@ template <class C> concept ConfidenceFields =
     requires { { C::markov_rank } -> detail::Count; } &&
     requires { { C::confidence_head_with_markov } -> detail::Flag; };
 
+/// A config with all that a DSpark draft is built from.
 template <class C> concept DSparkFields =
     BlockFields<C> && MarkovFields<C> && ConfidenceFields<C> &&
     requires { { C::enable_confidence_head } -> detail::Flag; } &&
@@ -203,11 +206,17 @@ inline constexpr bool clang = false;
 // constraint.
 // clang-format off
 template <class C> concept ForAttention = !detail::clang || AttentionFields<C>;
+/// The fields for a target, under clang.
 template <class C> concept ForTarget = !detail::clang || TargetFields<C>;
+/// The fields for an EAGLE-3 draft, under clang.
 template <class C> concept ForEagle3 = !detail::clang || Eagle3Fields<C>;
+/// The fields for a DFlash draft, under clang.
 template <class C> concept ForDFlash = !detail::clang || BlockFields<C>;
+/// The fields for a DSpark draft, under clang.
 template <class C> concept ForDSpark = !detail::clang || DSparkFields<C>;
+/// The fields for a Markov head, under clang.
 template <class C> concept ForMarkov = !detail::clang || MarkovFields<C>;
+/// The fields for a confidence head, under clang.
 template <class C> concept ForConfidence = !detail::clang || ConfidenceFields<C>;
 // clang-format on
 

@@ -34,6 +34,7 @@ struct Range {
     return meaning.empty() ? text : fmt::format("{} ({})", text, meaning);
   }
 
+  /// Refuses what is not in range.
   /// \throws Error unless `found` is in range
   void check(std::string_view subject, T found) const {
     if (!contains(found)) throw Error(subject, fmt::format("{}", found), words());
