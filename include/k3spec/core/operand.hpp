@@ -2,15 +2,13 @@
 /// \file
 /// What a layer asks of the views it is called with: as many columns as it is made for, and elements that add up in the
 /// same type as its own (bfloat16 beside float, but no double beside either). What the types say is refused when
-/// compiling, in a sentence and with nothing behind it; the rest when running, by the layer's and the argument's name.
-/// defines: has_columns, adds_up_as, Operands, require_columns
+/// compiling, in a sentence and with nothing behind it; the rest when running (core/require_shape.hpp).
+/// defines: has_columns, adds_up_as, Operands
 
 #include <concepts>
-#include <string>
 #include <type_traits>
 
 #include <k3spec/core/dtype.hpp>
-#include <k3spec/core/error.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -30,13 +28,5 @@ struct Operands {
   static constexpr bool wide = (has_columns<V, N> && ...), same = (adds_up_as<V, T> && ...);
   static constexpr bool fit = wide && same;
 };
-
-/// \param name  layer and argument: "KimiRMSNorm: x"
-/// \throws Error when x has another number of columns than `wanted`
-template <AnyView V>
-void require_columns(const char* name, const V& x, index_t wanted) {
-  if (x.extent(1) == wanted) return;
-  throw Error(std::string(name) + ": columns", std::to_string(x.extent(1)), std::to_string(wanted));
-}
 
 }  // namespace K3SPEC_NAMESPACE

@@ -112,8 +112,8 @@ struct MarkovHead {
       check_blocks(block_size, saved);
       require_shape("MarkovHead: hidden_states", hidden_states, saved.joined.extent(0), hidden);
       if constexpr (projects) evaluate(device, expr::arg<0>, saved.hidden_rows(), hidden_states);
+      if constexpr (recurrent) evaluate(device, expr::as_expression(0.0), saved.step(block_size, 0).state());
     }
-    if constexpr (recurrent) evaluate(device, expr::as_expression(0.0), saved.step(block_size, 0).state());
   }
 
   /// Step k of every block, after begin and the steps before. previous [blocks]: the token before position k ->
