@@ -368,7 +368,7 @@ TEST_CASE("an embedding that is not the target's is not left out: a trained one,
                        doctest::Contains("embed_tokens: found left out, wanted written: this draft's embedding is"),
                        Error);
   CHECK_THROWS_WITH_AS((Exported<OtherWidth>({.embed_tokens = false})),
-                       doctest::Contains("embed_tokens: found left out, wanted written: this draft's hidden_size is"),
+                       doctest::Contains("embed_tokens: found left out, wanted written: this draft's embedding is"),
                        Error);
   CHECK_NOTHROW(Exported<OtherWidth>{}.load());
 }

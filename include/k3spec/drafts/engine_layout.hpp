@@ -101,8 +101,6 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
                   "save_engine_draft: mla_norm_eps must be rms_norm_eps, with which engines norm the latents");
     require(how.embed_tokens || !Config::train_embeddings, "embed_tokens", "left out",
             "written: this draft's embedding is trained, so it is not the target's");
-    require(how.embed_tokens || Config::hidden_size == Config::target_hidden_size, "embed_tokens", "left out",
-            "written: this draft's hidden_size is not the target's, so nor is its embedding");
     vocabulary.require_sizes(Draft::draft_vocabulary, Draft::vocabulary);
     const io::json config = io::engine_config_json<Config>(layer_ids, conventions, how);
     io::check_draft_config<DraftKind::eagle3, Config>(config, draft_config_name);
