@@ -33,6 +33,7 @@ class FileSink {
  public:
   /// A new or emptied file, which is no link.
   explicit FileSink(const std::filesystem::path& path) : FileSink(path, path) {}
+  /// The same, under another name in messages.
   /// \param shown  what messages call it
   FileSink(const std::filesystem::path& path, const std::filesystem::path& shown)
       : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {
