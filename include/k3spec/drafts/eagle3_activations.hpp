@@ -80,6 +80,7 @@ struct Eagle3Activations {
   }
 
   /// Those of step k.
+  /// The activations of step k.
   /// \throws Error on a step that was not planned
   const Step& step(index_t k) const {
     require_index("Eagle3Draft: step", k, count);
