@@ -31,16 +31,16 @@ TEST_CASE("a view of another width is refused by the layer's and the argument's 
   Gradients<KimiRMSNorm<96>, float> d_norm;
   const auto normed = [&](Two& x, Two& y) { KimiRMSNorm<96>::forward(cpu, norm.weights(), 1e-5, x.view(), y.view()); };
   CHECK_NOTHROW(normed(right, right));
-  CHECK_THROWS_WITH_AS(normed(wrong, right), "KimiRMSNorm: x: columns: found 64, wanted 96", Error);
-  CHECK_THROWS_WITH_AS(normed(right, wrong), "KimiRMSNorm: y: columns: found 64, wanted 96", Error);
+  CHECK_THROWS_WITH_AS(normed(wrong, right), "KimiRMSNorm: x: found 2 x 64, wanted 2 x 96", Error);
+  CHECK_THROWS_WITH_AS(normed(right, wrong), "KimiRMSNorm: y: found 2 x 64, wanted 2 x 96", Error);
   const auto back = [&](Two& x, Two& d_y, const Matrix<float>& d_x) {
     KimiRMSNorm<96>::backward(cpu, norm.weights(), d_norm.weights(), 1e-5, x.view(), d_y.view(), d_x, scratch);
   };
   Two d_x(96);
   CHECK_NOTHROW(back(right, right, Matrix<float>()));
-  CHECK_THROWS_WITH_AS(back(wrong, right, d_x.view()), "KimiRMSNorm: x: columns: found 64, wanted 96", Error);
-  CHECK_THROWS_WITH_AS(back(right, wrong, d_x.view()), "KimiRMSNorm: d_y: columns: found 64, wanted 96", Error);
-  CHECK_THROWS_WITH_AS(back(right, right, wrong.view()), "KimiRMSNorm: d_x: columns: found 64, wanted 96", Error);
+  CHECK_THROWS_WITH_AS(back(wrong, right, d_x.view()), "KimiRMSNorm: x: found 2 x 64, wanted 2 x 96", Error);
+  CHECK_THROWS_WITH_AS(back(right, wrong, d_x.view()), "rms_norm: d_y: found 2 x 64, wanted 2 x 96", Error);
+  CHECK_THROWS_WITH_AS(back(right, right, wrong.view()), "rms_norm: d_x: found 2 x 64, wanted 2 x 96", Error);
 
   using Wide = Linear<96, 8>;
   Parameters<Wide, float> linear;
@@ -48,27 +48,27 @@ TEST_CASE("a view of another width is refused by the layer's and the argument's 
   Two eight(8);
   CHECK_NOTHROW(Wide::forward(cpu, linear.weights(), right.view(), eight.view()));
   CHECK_THROWS_WITH_AS(Wide::forward(cpu, linear.weights(), wrong.view(), eight.view()),
-                       "Linear: x: columns: found 64, wanted 96", Error);
+                       "Linear: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(Wide::forward(cpu, linear.weights(), right.view(), wrong.view()),
-                       "Linear: y: columns: found 64, wanted 8", Error);
+                       "Linear: y: found 2 x 64, wanted 2 x 8", Error);
   CHECK_THROWS_WITH_AS(Wide::backward_input(cpu, linear.weights(), wrong.view(), right.view()),
-                       "Linear: d_y: columns: found 64, wanted 8", Error);
+                       "Linear: d_y: found 2 x 64, wanted 2 x 8", Error);
   CHECK_THROWS_WITH_AS(Wide::backward_weight(cpu, d_linear.weights(), wrong.view(), eight.view()),
-                       "Linear: x: columns: found 64, wanted 96", Error);
+                       "Linear: x: found 2 x 64, wanted 2 x 96", Error);
 
   using Biased = BiasedLinear<96, 8>;
   Parameters<Biased, float> biased;
   CHECK_THROWS_WITH_AS(Biased::forward(cpu, biased.weights(), wrong.view(), eight.view()),
-                       "BiasedLinear: x: columns: found 64, wanted 96", Error);
+                       "BiasedLinear: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(Biased::forward(cpu, biased.weights(), right.view(), wrong.view()),
-                       "BiasedLinear: y: columns: found 64, wanted 8", Error);
+                       "BiasedLinear: y: found 2 x 64, wanted 2 x 8", Error);
 
   using Mlp = SwiGLUMLP<96, 8>;
   Parameters<Mlp, float> mlp;
   Arena memory(std::size_t{1} << 14);
   const auto saved = Mlp::Saved<float>::allocate(memory, 2);
   CHECK_THROWS_WITH_AS(Mlp::forward<float>(cpu, mlp.weights(), wrong.view(), right.view(), saved),
-                       "GatedMLP: x: columns: found 64, wanted 96", Error);
+                       "GatedMLP: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(Mlp::forward<float>(cpu, mlp.weights(), right.view(), wrong.view(), saved),
-                       "GatedMLP: y: columns: found 64, wanted 96", Error);
+                       "GatedMLP: y: found 2 x 64, wanted 2 x 96", Error);
 }
