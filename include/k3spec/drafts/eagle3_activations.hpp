@@ -79,7 +79,6 @@ struct Eagle3Activations {
     return all;
   }
 
-  /// Those of step k.
   /// The activations of step k.
   /// \throws Error on a step that was not planned
   const Step& step(index_t k) const {

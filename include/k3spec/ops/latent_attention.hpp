@@ -39,7 +39,6 @@ class LatentAttention {
   index_t heads;
   double scale;
 
-  /// Writes o.
   /// q, kv -> o, see above.
   /// \throws Error on shapes that do not fit q and kv, and where a token sees rows that kv has not
   void run() const {

@@ -120,7 +120,6 @@ struct ExpertRows {
   }
 
   /// Sorts the rows by the experts that they chose. ids [rows, k]
-  /// ids [rows, chosen] -> the rows of each expert.
   /// \throws Error on ids of another shape than planned, or of no expert
   void sort(const Matrix<index_t>& ids) const {
     const index_t experts = begin.extent(0) - 1, rows = ids.extent(0), chosen = ids.extent(1);
