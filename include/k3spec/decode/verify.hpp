@@ -140,8 +140,7 @@ index_t pick_residual(const Distribution<S>& p, const Distribution<S>& q, double
 ///                 is their number; called in ascending order, as far as needed
 /// \param uniform  uniform(decision, i) in [0, 1), for drafted token i or the one after the last
 /// \throws Error on a proposal without a row of weights for each token, a token that they do not weigh, and where
-/// target
-///         and draft weigh other tokens
+///         target and draft weigh other tokens
 template <class S, class Target, class Uniform>
 Verdict verify_tokens(const Proposal<S>& proposal, Target&& target, Uniform&& uniform) {
   const index_t n = proposal.size();
