@@ -205,6 +205,7 @@ inline constexpr bool clang = false;
 // clang takes a class with a failed one for no class, and complains of each mention of it: there the fields are a
 // constraint.
 // clang-format off
+/// The fields for attention, under clang.
 template <class C> concept ForAttention = !detail::clang || AttentionFields<C>;
 /// The fields for a target, under clang.
 template <class C> concept ForTarget = !detail::clang || TargetFields<C>;
