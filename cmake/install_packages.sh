@@ -2,7 +2,7 @@
 # Installs the packages that k3spec builds with on Debian 12 and Ubuntu 24.04, if any is missing.
 set -euo pipefail
 
-required=(g++ cmake ninja-build ccache libeigen3-dev libfmt-dev nlohmann-json3-dev libcli11-dev doctest-dev
+required=(g++ cmake ninja-build ccache libeigen3-dev libfmt-dev rapidjson-dev libcli11-dev doctest-dev
           libbenchmark-dev libopenblas-dev)
 # Tests that need one of these are left out (and said to be) without it.
 optional=(clang libomp-dev clang-format-14 doxygen)

@@ -18,9 +18,9 @@ endfunction()
 macro(k3spec_find_libraries out)
   find_package(Eigen3 3.4 QUIET)
   find_package(fmt QUIET)
-  find_package(nlohmann_json QUIET)
+  find_package(RapidJSON QUIET)
   find_package(OpenMP QUIET COMPONENTS CXX)
   k3spec_missing(${out} Eigen3_FOUND "Eigen 3.4 (libeigen3-dev)" fmt_FOUND "fmt (libfmt-dev)"
-                 nlohmann_json_FOUND "nlohmann_json (nlohmann-json3-dev)"
+                 RapidJSON_FOUND "RapidJSON (rapidjson-dev)"
                  OpenMP_CXX_FOUND "OpenMP (it comes with g++; for clang++ libomp-dev)")
 endmacro()

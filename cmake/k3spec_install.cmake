@@ -11,5 +11,6 @@ configure_package_config_file(cmake/k3spec-config.cmake.in k3spec-config.cmake I
 # Before 1.0 every minor version may break its users.
 write_basic_package_version_file(k3spec-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/k3spec-config.cmake ${PROJECT_BINARY_DIR}/k3spec-config-version.cmake
-              cmake/k3spec_find_libraries.cmake cmake/k3spec_march.cmake cmake/k3spec_add_cuda.cmake
+              cmake/k3spec_find_libraries.cmake cmake/k3spec_march.cmake cmake/k3spec_rapidjson.cmake
+              cmake/k3spec_add_cuda.cmake
         DESTINATION ${package_dir})

@@ -107,11 +107,11 @@ class Run {
     progress_.update({done, planned_ ? total() : 0, sums.loss(), sums.simulated_accept_length(), report.lr},
                      trainer_.rows());
     JsonLog::Record record{{"step", done}};
-    record.update(numbers(sums));
-    record.update({{"lr", report.lr},
-                   {"grad_norm", report.grad_norm},
-                   {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
-                   {"seconds", seconds}});
+    record.add(numbers(sums));
+    record.add({{"lr", report.lr},
+                {"grad_norm", report.grad_norm},
+                {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
+                {"seconds", seconds}});
     log(record);
   }
 
@@ -129,7 +129,7 @@ class Run {
     JsonLog::Record record{{"loss", sums.loss()},
                            {"accept_length", sums.simulated_accept_length()},
                            {"accuracy", sums.accuracy().value()}};
-    sums.visit([&](const std::string& name, double value) { record[name] = value; });
+    sums.visit([&](const std::string& name, double value) { record.add(name, value); });
     return record;
   }
 

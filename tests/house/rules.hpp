@@ -44,6 +44,7 @@ struct Library {
 inline const std::vector<Library> libraries = {
     {{"<Eigen/", "<unsupported/Eigen/"}, {"backend/cpu/packet_eigen.hpp"}},
     {{"<fmt/"}, {"core/format.hpp"}},
+    {{"<rapidjson/", "<nlohmann/"}, {"io/json.hpp"}},
     {{"<cuda", "<cublas", "<cooperative_groups", "<nccl", "<nvtx"}, {"backend/cuda/", "comm/nccl.hpp"}},
 };
 

@@ -68,8 +68,8 @@ refused "with their Debian packages: CLI11 (libcli11-dev)" "$scratch/k3spec" \
   -D K3SPEC_BUILD_TESTS=OFF -D K3SPEC_BUILD_EXAMPLES=ON
 refused "packages: Google Benchmark (libbenchmark-dev), OpenBLAS (libopenblas-dev)" "$scratch/k3spec" \
   -D K3SPEC_BUILD_TESTS=OFF -D K3SPEC_BUILD_EXAMPLES=OFF -D K3SPEC_BUILD_BENCH=ON -D K3SPEC_OPENBLAS=OFF
-hide Eigen3 nlohmann_json
-missing="missing libraries, with their Debian packages: Eigen 3.4 (libeigen3-dev), nlohmann_json (nlohmann-json3-dev)"
+hide Eigen3 RapidJSON
+missing="missing libraries, with their Debian packages: Eigen 3.4 (libeigen3-dev), RapidJSON (rapidjson-dev)"
 refused "k3spec: $missing" "$scratch/k3spec"
 refused "$missing" "$scratch/mine" -D CMAKE_PREFIX_PATH="$HOME/.local"
 

@@ -182,13 +182,13 @@ TEST_CASE("what the parser would pass over is refused: bytes behind a NUL, a byt
   refuse("\xEF\xBB\xBF{}", "x: found a byte-order mark, wanted JSON in UTF-8 without one");
   refuse("{} {}", "parse error");
   refuse(std::string(65, '[') + std::string(65, ']'), "x: found values nested deeper, wanted at most 64 levels");
-  refuse("[1e400]", "x: found [json.exception.out_of_range.406]");
+  refuse("[1e400]", "x: found a parse error at line 1, column 2: Number too big");
   refuse(R"([{"a":{"b":1,"c":{},"b":2}}])", "x: 'b': found the name twice");
   CHECK_NOTHROW(parse_json(std::string(64, '[') + std::string(64, ']'), "x"));
   const std::string text = R"([[],{},{"a":[1,-2,3.5,"s",null,true,{"b":[[0]]}],"c":{}},[{"a":{"a":false}}]])";
-  CHECK(parse_json(" " + text + "\n", "x") == json::parse(text));
-  CHECK(parse_json("7", "x") == 7);
-  CHECK(parse_json("[18446744073709551615]", "x")[0] == std::numeric_limits<std::uint64_t>::max());
+  const json a{1, -2, 3.5, "s", nullptr, true, {{"b", {json{0}}}}};
+  CHECK(parse_json(" " + text + "\n", "x") ==
+        json{json::array(), json::object(), {{"a", a}, {"c", json::object()}}, {{{"a", {{"a", false}}}}}});
 }
 
 TEST_CASE("a file that is no config is refused by name") {

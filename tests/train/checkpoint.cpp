@@ -109,7 +109,7 @@ void check_resume() {
   CHECK(files(*unbroken.latest()) == files(*broken.latest()));
 }
 
-/// A saved run of 9 steps, one of them skipped, whose trainer.json is changed.
+/// A saved run of 9 steps, one of them skipped, whose trainer.json is changed. \param field  its dotted name
 void refuse(const char* field, const io::json& value, const char* message) {
   CAPTURE(field);
   CAPTURE(value.dump());
@@ -119,7 +119,7 @@ void refuse(const char* field, const io::json& value, const char* message) {
   run.save(directory.path());
   const auto file = directory / "trainer.json";
   auto j = io::parse_json(test::contents(file), "test");
-  j[io::json::json_pointer(field)] = value;
+  io::detail::set_field(j, field, value);
   test::write(file, j.dump());
   CHECK_THROWS_WITH_AS(run.load(directory.path()), doctest::Contains(message), Error);
 }
@@ -148,14 +148,14 @@ TEST_CASE("a trainer's file that does not fit is refused") {
   for (const int old : {1, 2, 3}) {
     const std::string message = "trainer.json: format: found " + std::to_string(old) +
                                 ", wanted 4: a run of an older version does not say which target and text";
-    refuse("/format", old, message.c_str());
+    refuse("format", old, message.c_str());
   }
-  refuse("/format", 5, "trainer.json: format: found 5, wanted 4: it was written by a newer version");
-  refuse("/next_step", -1, "trainer.json: next_step: found -1, wanted a count");
-  refuse("/skipped", "x", "trainer.json: skipped: found \"x\", wanted a count");
-  refuse("/settings/lr", "x", "trainer.json: settings: lr");
-  refuse("/settings/batch", 0, "batch: found 0, wanted at least 1");
-  refuse("/settings", nullptr, "trainer.json: settings");
+  refuse("format", 5, "trainer.json: format: found 5, wanted 4: it was written by a newer version");
+  refuse("next_step", -1, "trainer.json: next_step: found -1, wanted a count");
+  refuse("skipped", "x", "trainer.json: skipped: found \"x\", wanted a count");
+  refuse("settings.lr", "x", "trainer.json: settings: lr");
+  refuse("settings.batch", 0, "batch: found 0, wanted at least 1");
+  refuse("settings", nullptr, "trainer.json: settings");
 }
 
 TEST_CASE("counts that no run can have are refused") {
@@ -164,19 +164,19 @@ TEST_CASE("counts that no run can have are refused") {
     for (const char* name : {"optimizer_steps", "skipped", "unsupervised"}) {
       const std::string message =
           std::string(name) + ": found " + std::to_string(count) + ", wanted at most 9, the steps made";
-      refuse((std::string("/") + name).c_str(), count, message.c_str());
+      refuse(name, count, message.c_str());
     }
   }
-  refuse("/optimizer_steps", 0, "optimizer_steps + skipped + unsupervised: found 1, wanted 9, next_step");
-  refuse("/optimizer_steps", 9, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
-  refuse("/skipped", 0, "optimizer_steps + skipped + unsupervised: found 8, wanted 9, next_step");
-  refuse("/unsupervised", 1, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
-  refuse("/next_step", most, "next_step: found 9223372036854775807, wanted at most 4294967296");
-  refuse("/next_step", half, "next_step: found 4611686018427387904, wanted at most 4294967296");
-  refuse("/next_step", std::numeric_limits<std::uint64_t>::max(), "next_step: found 18446744073709551615");
-  refuse("/next_step", 0, "optimizer_steps: found 8, wanted at most 0, the steps made");
-  refuse("/next_step", 1000, "optimizer_steps + skipped + unsupervised: found 9, wanted 1000, next_step");
-  refuse("/skipped_in_a_row", 2, "skipped_in_a_row: found 2, wanted at most 1, the steps skipped");
+  refuse("optimizer_steps", 0, "optimizer_steps + skipped + unsupervised: found 1, wanted 9, next_step");
+  refuse("optimizer_steps", 9, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
+  refuse("skipped", 0, "optimizer_steps + skipped + unsupervised: found 8, wanted 9, next_step");
+  refuse("unsupervised", 1, "optimizer_steps + skipped + unsupervised: found 10, wanted 9, next_step");
+  refuse("next_step", most, "next_step: found 9223372036854775807, wanted at most 4294967296");
+  refuse("next_step", half, "next_step: found 4611686018427387904, wanted at most 4294967296");
+  refuse("next_step", std::numeric_limits<std::uint64_t>::max(), "next_step: found 18446744073709551615");
+  refuse("next_step", 0, "optimizer_steps: found 8, wanted at most 0, the steps made");
+  refuse("next_step", 1000, "optimizer_steps + skipped + unsupervised: found 9, wanted 1000, next_step");
+  refuse("skipped_in_a_row", 2, "skipped_in_a_row: found 2, wanted at most 1, the steps skipped");
 }
 
 TEST_CASE("steps skipped in a row come back") {
@@ -220,10 +220,10 @@ TEST_CASE("what a run learns from comes back, and must be there") {
     CHECK(back.target == a);
     CHECK(back.data == data);
   }
-  refuse("/sources", nullptr, "trainer.json: sources: target: found nothing, wanted a fingerprint");
-  refuse("/sources/target", nullptr, "trainer.json: sources: target: found null, wanted 16 hexadecimal digits");
-  refuse("/sources/training_text", "0123456789abcdeX", "sources: training_text: found \"0123456789abcdeX\"");
-  refuse("/sources/training_text", "0123456789abcdef", "sources: heldout_text: found null");
+  refuse("sources", nullptr, "trainer.json: sources: target: found nothing, wanted a fingerprint");
+  refuse("sources.target", nullptr, "trainer.json: sources: target: found null, wanted 16 hexadecimal digits");
+  refuse("sources.training_text", "0123456789abcdeX", "sources: training_text: found \"0123456789abcdeX\"");
+  refuse("sources.training_text", "0123456789abcdef", "sources: heldout_text: found null");
 }
 
 TEST_CASE("other bytes have another fingerprint, on any number of threads") {

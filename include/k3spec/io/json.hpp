@@ -1,29 +1,35 @@
 #pragma once
 /// \file
-/// JSON text to values, with what the parser lets pass refused: a key given twice, a byte-order mark, and a NUL byte,
-/// which it takes for the end. Nesting is bounded, too. The work is linear in the text, but for looking up keys.
-/// defines: io::json, io::parse_json
+/// JSON text to values. Read by RapidJSON, with what it lets pass refused: a key given twice, a byte-order mark, a NUL
+/// byte, which it takes for the end, half a surrogate pair, and a number that no double holds. Nesting is bounded, too.
+/// The work is linear in the text, but for looking up keys.
+/// defines: io::parse_json
+/// \see https://rapidjson.org
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
 
 #include <k3spec/core/error.hpp>
+#include <k3spec/io/json_value.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
-
-using json = nlohmann::json;
 
 namespace detail {
 
 /// What of a value fits into a message.
-inline std::string excerpt(const json& value) {
-  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace), 100);
-}
+inline std::string excerpt(const json& value) { return printable(value.dump(-1, Utf8::replace), 100); }
 
 [[noreturn]] inline void throw_twice(const std::string& subject, const std::string& name) {
   throw Error(subject + ": '" + name + "'", "the name twice", "unique names");
@@ -42,27 +48,38 @@ class JsonEvents {
     if (const auto at = text.find('\0'); at != std::string_view::npos) {
       throw Error(subject_, "a NUL byte at " + std::to_string(at), "text");
     }
-    json::sax_parse(text.begin(), text.end(), this);
+    constexpr unsigned flags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseValidateEncodingFlag;
+    rapidjson::MemoryStream stream(text.data(), text.size());
+    const auto result = rapidjson::Reader().Parse<flags>(stream, *this);
+    if (!result.IsError()) return;
+    const std::string_view before = text.substr(0, result.Offset());
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+    throw Error(subject_,
+                "a parse error at line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
+                    rapidjson::GetParseError_En(result.Code()),
+                "valid JSON in UTF-8");
   }
 
   // The parser calls these.
-  bool null() { return value(nullptr); }
-  bool boolean(bool x) { return value(x); }
-  bool number_integer(json::number_integer_t x) { return value(x); }
-  bool number_unsigned(json::number_unsigned_t x) { return value(x); }
-  bool number_float(json::number_float_t x, const std::string&) { return value(x); }
-  bool string(std::string& x) { return value(std::move(x)); }
-  bool binary(json::binary_t&) { return false; }  // no text has any
-  bool start_object(std::size_t) { return open(true); }
-  bool start_array(std::size_t) { return open(false); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool key(std::string& name) {
+  bool Null() { return value(nullptr); }
+  bool Bool(bool x) { return value(x); }
+  bool RawNumber(const char* x, rapidjson::SizeType size, bool) { return value(number(std::string_view(x, size))); }
+  // These only without the flag for numbers as text.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
+  bool String(const char* x, rapidjson::SizeType size, bool) { return value(text(x, size)); }
+  bool StartObject() { return open(true); }
+  bool StartArray() { return open(false); }
+  bool EndObject(rapidjson::SizeType) { return close(); }
+  bool EndArray(rapidjson::SizeType) { return close(); }
+  bool Key(const char* x, rapidjson::SizeType size, bool) {
+    std::string name = text(x, size);
     derived().on_key(name);
     return true;
-  }
-  [[noreturn]] bool parse_error(std::size_t, const std::string&, const json::exception& e) const {
-    throw Error(subject_, e.what(), "valid JSON");
   }
 
  protected:
@@ -75,6 +92,32 @@ class JsonEvents {
   static constexpr std::size_t max_depth = 64;
 
   Derived& derived() { return static_cast<Derived&>(*this); }
+  /// The nearest double is the standard library's: RapidJSON's is off by a digit for some.
+  /// \throws Error on a number that is too large or too small for a double
+  json number(std::string_view text) const {
+    const char *begin = text.data(), *end = begin + text.size();
+    if (text.find_first_of(".eE") == std::string_view::npos) {
+      std::uint64_t natural = 0;
+      std::int64_t integer = 0;
+      if (text[0] != '-' && std::from_chars(begin, end, natural).ec == std::errc()) return natural;
+      if (text[0] == '-' && std::from_chars(begin, end, integer).ec == std::errc()) return integer;
+    }
+    double x = 0;
+    const bool fits = std::from_chars(begin, end, x).ec == std::errc() && std::isfinite(x);
+    if (!fits) throw Error(subject_, text, "numbers that a double can hold");
+    return x;
+  }
+  /// \throws Error on what is no UTF-8: an escaped half of a surrogate pair
+  std::string text(const char* x, std::size_t size) const {
+    std::string_view rest(x, size);
+    while (!rest.empty()) {
+      const std::size_t length = k3spec::detail::utf8_length(rest);
+      if (length == 0)
+        throw Error(subject_, "half a surrogate pair in \"" + std::string(x, size) + "\"", "valid JSON in UTF-8");
+      rest.remove_prefix(length);
+    }
+    return std::string(x, size);
+  }
   bool value(json x) {
     derived().on_value(x);
     return true;
@@ -107,7 +150,7 @@ class JsonBuilder : public JsonEvents<JsonBuilder> {
   void on_open(bool is_object) { open_.push_back(&place(is_object ? json::object() : json::array())); }
   void on_close() { open_.pop_back(); }
   void on_key(std::string& name) {
-    const auto [at, is_new] = open_.back()->get_ref<json::object_t&>().try_emplace(std::move(name));
+    const auto [at, is_new] = open_.back()->items().try_emplace(std::move(name));
     if (!is_new) throw_twice(subject(), at->first);
     member_ = &at->second;
   }
@@ -116,8 +159,8 @@ class JsonBuilder : public JsonEvents<JsonBuilder> {
   json& place(json x) {
     if (open_.empty()) return root_ = std::move(x);
     if (open_.back()->is_object()) return *member_ = std::move(x);
-    open_.back()->push_back(std::move(x));
-    return open_.back()->back();
+    open_.back()->elements().push_back(std::move(x));
+    return open_.back()->elements().back();
   }
 
   json root_;

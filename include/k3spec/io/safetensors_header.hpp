@@ -148,11 +148,11 @@ class HeaderEvents : public JsonEvents<HeaderEvents> {
   }
   void add_metadata(json& value) {
     if (!value.is_string()) refuse_value(excerpt(value));
-    const auto [at, is_new] = header_.metadata.try_emplace(key_, std::move(value.get_ref<std::string&>()));
+    const auto [at, is_new] = header_.metadata.try_emplace(key_, std::move(value.text()));
     if (!is_new) throw_twice(subject_of({}), key_);
   }
   void set_dtype(const json& value) {
-    const auto known = value.is_string() ? parse_dtype(value.get_ref<const std::string&>()) : std::nullopt;
+    const auto known = value.is_string() ? parse_dtype(value.text()) : std::nullopt;
     if (!known) refuse_value(excerpt(value));
     tensor_->second.dtype = *known;
   }

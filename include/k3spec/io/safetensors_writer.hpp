@@ -54,12 +54,20 @@ inline std::uint64_t checked_bytes(const TensorSource& t) {
   return *bytes;
 }
 
+inline std::string header_text(const json& value) {
+  try {
+    return value.dump();
+  } catch (const Error& e) {
+    throw Error("safetensors header", e.found(), "names and metadata in UTF-8");
+  }
+}
+
 /// Length and text of the header, padded so that the data starts at a multiple of 8.
 inline std::string header_bytes(const std::vector<const TensorSource*>& order, const Metadata& metadata) {
   // As text at once: an ordered JSON object looks through all its members for each that is added.
   std::set<std::string_view> seen{"__metadata__"};
   std::string text = "{";
-  if (!metadata.empty()) text += "\"__metadata__\":" + json(metadata).dump();
+  if (!metadata.empty()) text += "\"__metadata__\":" + header_text(metadata);
   std::uint64_t offset = 0;
   for (const TensorSource* t : order) {
     if (!seen.insert(t->name).second)
@@ -70,7 +78,7 @@ inline std::string header_bytes(const std::vector<const TensorSource*>& order, c
     }
     const std::uint64_t end = offset + checked_bytes(*t);
     text.append(text.size() > 1 ? "," : "")
-        .append(json(t->name).dump())
+        .append(header_text(t->name))
         .append(":{\"dtype\":\"")
         .append(name(t->dtype));
     text.append("\",\"shape\":").append(json(t->shape).dump()).append(",\"data_offsets\":[");
@@ -96,12 +104,7 @@ inline std::string header_bytes(const std::vector<const TensorSource*>& order, c
 template <class Sink>
 void stream_safetensors(Sink& sink, const std::vector<TensorSource>& tensors, const Metadata& metadata = {}) {
   const auto order = detail::writing_order(tensors);
-  std::string header;
-  try {
-    header = detail::header_bytes(order, metadata);
-  } catch (const json::exception& e) {
-    throw Error("safetensors header", e.what(), "names and metadata in UTF-8");
-  }
+  const std::string header = detail::header_bytes(order, metadata);
   sink.write(header.data(), header.size());
   for (const TensorSource* t : order) sink.write(t->data, detail::checked_bytes(*t));
 }

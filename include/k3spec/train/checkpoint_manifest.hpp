@@ -53,7 +53,7 @@ class CheckpointManifest {
   /// Replaces the file, durably.
   void store(const Path& file) const {
     const io::json j{{"format", format}, {"checkpoints", checkpoints}};
-    io::write_text(file, j.dump(2, ' ', false, io::json::error_handler_t::replace) + "\n");
+    io::write_text(file, j.dump(2, io::Utf8::replace) + "\n");
   }
 
  private:

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <k3spec/core/extents.hpp>
 #include <k3spec/io/atomic_file.hpp>
@@ -23,7 +25,36 @@ namespace K3SPEC_NAMESPACE {
 /// A training log of one JSON object per line.
 class JsonLog {
  public:
-  using Record = nlohmann::ordered_json;
+  /// A line's names and values, which keep their order.
+  class Record {
+    struct Value {
+      std::string text;
+      template <io::detail::JsonWritable T>
+      Value(const T& value) : text(io::json(value).dump(-1, io::Utf8::replace)) {}
+      Value(const Record& record) : text(record.text()) {}
+    };
+
+   public:
+    Record(std::initializer_list<std::pair<std::string, Value>> members) : members_(members) {}
+
+    /// Behind the others; names that are there already are not looked for.
+    void add(std::string name, Value value) { members_.emplace_back(std::move(name), std::move(value)); }
+    void add(const Record& more) { members_.insert(members_.end(), more.members_.begin(), more.members_.end()); }
+
+    /// As JSON, in one line. Numbers that are not finite are null.
+    std::string text() const {
+      std::string out;
+      for (const auto& [name, value] : members_) {
+        out += out.empty() ? "{" : ",";
+        out.append(io::json(name).dump(-1, io::Utf8::replace)).append(":").append(value.text);
+      }
+      return out.empty() ? "{}" : out + "}";
+    }
+
+   private:
+    std::vector<std::pair<std::string, Value>> members_;
+  };
+
   /// Whether a line is one of a log of this kind, which may be taken out again.
   using IsOwn = std::function<bool(const io::json&)>;
 
@@ -46,9 +77,8 @@ class JsonLog {
     (void)kept(to.path, is_new ? 0 : std::numeric_limits<index_t>::max(), is_own);
   }
 
-  /// Numbers that are not finite become null.
   void write(const Record& record) {
-    const std::string line = record.dump(-1, ' ', false, Record::error_handler_t::replace) + '\n';
+    const std::string line = record.text() + '\n';
     file_.write(line.data(), line.size());
   }
 
