@@ -29,9 +29,9 @@ echo '{"step":1,"heldout":{"accept_length":2}}' >"$dir/log"
 
 # Every program and every flag that its --help names.
 several=" speculate--draft speculate--stop speculate--stop-token speculate--logit-bias "
-not_numbers=('' ' 1' '1 ' 1x 0x10 +1 1,5 -- one $'\e[1m' 1e 1e400 1e-400 -1e400)
-not_integers=(nan inf 1e3 1.0 99999999999999999999 -99999999999999999999)
-not_lists=('' 1,,2 1, 1,2x 1,99999999999999999999)
+not_numbers=('' ' 1' 1x 0x10 -- $'\e[1m' 1e400)
+not_integers=(1e3 99999999999999999999)
+not_lists=('' 1,,2 1,99999999999999999999)
 
 check_flag() {  # flag, what --help calls its value, the command line
   local flag="$1" type="$2" value=1 values=() given="" found=""

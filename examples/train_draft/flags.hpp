@@ -172,6 +172,7 @@ inline void add_reports(Arguments& arguments, Options& o) {
 
 /// What an error of a setting's is about, as the command line calls it: "batch and length" as "--batch and --length".
 inline std::string in_flags(const Options& o, const std::string& subject) {
+  if (subject.rfind("--", 0) == 0) return subject;
   if (subject.find("layer") != std::string::npos) return "--layers: " + subject;
   std::string out, word;
   for (const char c : subject + ' ') {
