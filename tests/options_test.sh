@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Every option of EAGLE-3 trains: from train_draft's flags on the miniature's states, the simulated accept length on
 # held-out text must rise by at least a fifth of a token. A draft of each form then decodes without changing a token.
-# $1: train_draft, $2: speculate.
+# What each run wrote has its golden bits. $1: train_draft, $2: speculate, $3: golden_bits.
 train_draft="$1"
 speculate="$2"
+golden_bits="$3"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 learn() {  # name, arguments
@@ -14,6 +15,7 @@ learn() {  # name, arguments
   lengths="$(sed -n 's/.*"heldout":{.*"accept_length":\([0-9.e+-]*\).*/\1/p' "$dir/$name/train.jsonl" | xargs)"
   echo "$name: simulated accept length $lengths"
   awk -v lengths="$lengths" 'BEGIN { n = split(lengths, x, " "); exit !(n == 2 && x[2] >= x[1] + 0.2) }' || exit 1
+  "$golden_bits" "options: $name" "$dir/$name/latest/"{model,trainer}.safetensors || exit 1
 }
 
 learn plain

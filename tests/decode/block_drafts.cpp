@@ -272,3 +272,22 @@ TEST_CASE("texts decoded together with block drafts get what each gets alone") {
     return TinyDecoder<Draft>(*tiny().target, tiny_layers, {}, {random.weights()}, 160, o, texts);
   });
 }
+
+TEST_CASE("golden: 64 tokens with block drafts of every kind") {
+  for_each_draft<Config>([](const char* name, auto draft) {
+    using Draft = typename decltype(draft)::type;
+    Parameters<Draft, float> random;
+    random.initialize(5, 0.3);
+    check_golden_text(name, [&](const DecodeOptions& o) {
+      return TinyDecoder<Draft>(*tiny().target, tiny_layers, {}, {random.weights()}, 160, o);
+    });
+  });
+  for_each_trained([](const auto& trained) {
+    using Draft = typename DraftOf<std::remove_cvref_t<decltype(trained)>>::type;
+    check_golden_text(Draft::kind == DraftKind::dspark ? "trained DSpark" : "trained DFlash", [&](DecodeOptions o) {
+      o.min_confidence = Draft::kind == DraftKind::dspark ? 0.2 : 0;
+      return TinyDecoder<Draft>(*tiny().target, trained.layer_ids, trained.conventions, {trained.parameters.weights()},
+                                160, o);
+    });
+  });
+}

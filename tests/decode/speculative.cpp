@@ -578,3 +578,18 @@ TEST_CASE("a round with EAGLE-3 allocates nothing") {
   Session greedy(*tiny().target, {trained.parameters.weights(), target_ids(trained.vocabulary)}, {40, 8, 3});
   CHECK_THROWS_WITH_AS(greedy.draft(Cpu{}, 1, {0.5, 0}), "draft: temperature: found 0.5, wanted 0, as planned", Error);
 }
+
+TEST_CASE("golden: 64 tokens without a draft, with a trained EAGLE-3 and with a random one") {
+  check_golden_text("no draft",
+                    [](const DecodeOptions& o) { return PlainDecoder<Config, float>(*tiny().target, 160, o); });
+  const auto trained = load_trained();
+  const auto ids = target_ids(trained.vocabulary);
+  Parameters<Draft, float> random;
+  random.initialize(3, 0.3);
+  for (const bool is_trained : {true, false}) {
+    check_golden_text(is_trained ? "trained" : "random", [&](const DecodeOptions& o) {
+      return Decoder(*tiny().target, aux_layers, {}, {(is_trained ? trained.parameters : random).weights(), ids}, 160,
+                     o);
+    });
+  }
+}

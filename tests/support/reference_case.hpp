@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// Reference values, and a comparison that forgets nothing: every parameter must be read, every output and gradient
-/// compared, and no name used that the file lacks.
+/// compared, and no name used that the file lacks. The bits of all that was compared are those of
+/// tests/golden/bits.txt.
 ///
 ///     auto ref = test::ReferenceCase::load("cases/rms_norm");
 ///     ref.fill<Layer>(weights);                              // param.*
@@ -20,10 +21,12 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <tests/support/golden_check.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
@@ -144,6 +147,7 @@ class ReferenceCase {
       if (starts_with(name, "param.") && read_.count(name) == 0) fault(name, "it never read", "every parameter used");
       if (is_result(name) && compared_.count(name) == 0) fault(name, "it never compared", "every result compared");
     }
+    check_bits();
     if (!faults_.empty()) throw Error(file_.path(), faults_, "none of it");
   }
 
@@ -174,9 +178,24 @@ class ReferenceCase {
     if (found.size() != wanted.size()) {
       return fault(name, std::to_string(found.size()) + " elements", std::to_string(wanted.size())), infinity;
     }
+    BitHash hash;
+    for (const double x : found) hash.number(x);
+    bits_[name] = hash.value();
     const double error = relative_error(found, wanted);
     if (!(error <= tolerance)) fault(name, fmt::format("error {:.3g}", error), fmt::format("<= {:.3g}", tolerance));
     return error;
+  }
+
+  /// Of the files of the project: the bits of all results, in the order of their names.
+  void check_bits() {
+    static std::map<std::string, int> times;
+    const std::string data = K3SPEC_SOURCE_DIR "/tests/data/", path = file_.path();
+    if (!starts_with(path, data)) return;
+    std::string name = path.substr(data.size());
+    name += fmt::format(" #{}", ++times[doctest::getContextOptions()->currentTest->m_name + name]);
+    BitHash hash;
+    for (const auto& [tensor, bits] : bits_) hash.bytes(tensor).word(bits);
+    check_golden(hash, name);
   }
 
   void fault(const std::string& name, const std::string& found, const std::string& wanted) {
@@ -185,6 +204,7 @@ class ReferenceCase {
 
   io::SafetensorsFile file_;
   std::set<std::string> read_, compared_, omitted_;
+  std::map<std::string, std::uint64_t> bits_;  ///< of what was compared, by name
   std::string faults_;
   bool finished_ = false;
 };

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/golden_check.hpp"
 #include "tests/support/temporary.hpp"
 #include "tests/train/allocations.hpp"
 #include "tests/train/small_target.hpp"
@@ -118,6 +119,29 @@ TEST_CASE_TEMPLATE(KIND ": 20 steps, resumed, and 20 more are 40 unbroken ones, 
   second.save(broken);
   CHECK(parts == losses);
   CHECK(files(*broken.latest()) == files(*unbroken.latest()));
+}
+
+TEST_CASE_TEMPLATE(KIND ": golden: 10 steps of every objective", T, float, bfloat16) {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  int objective = 0;
+  for (const auto change : Kind::objectives()) {
+    for (const Packing packing : {Packing::none, Packing::apart}) {
+      auto s = settings();
+      change(s);
+      s.packing = packing;
+      auto trainer = make<T>(1, s);
+      test::BitHash bits;
+      bits.numbers(train(trainer, text.open(), 10));
+      CheckpointDirectory out(directory / fmt::format("{}_{}", objective, name_of(packing)));
+      trainer.save(out);
+      for (const char* file : {"model.safetensors", "trainer.safetensors"}) {
+        bits.tensors(test::contents(*out.latest() / file));
+      }
+      test::check_golden(bits, fmt::format("objective {}, packing {}", objective, name_of(packing)));
+    }
+    ++objective;
+  }
 }
 
 TEST_CASE(KIND ": one thread or several: the same bits") {
