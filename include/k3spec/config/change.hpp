@@ -13,7 +13,7 @@
 /// defines: K3SPEC_CHANGE, in_place_of
 
 #include <concepts>
-#include <ranges>
+#include <iterator>
 #include <type_traits>
 
 #include <k3spec/core/instruction_set.hpp>
@@ -23,7 +23,7 @@ namespace K3SPEC_NAMESPACE {
 /// `value` as a field of type Old has it; a list may be of another length.
 template <class Old, class New>
 constexpr auto in_place_of(const Old&, const New& value) {
-  constexpr bool lists = std::ranges::range<Old> && std::ranges::range<New>;
+  constexpr bool lists = requires(const Old& a, const New& b) { std::begin(a), std::begin(b); };
   static_assert(lists || std::convertible_to<const New&, Old>, "config: the value is not of the field's type");
   if constexpr (!lists && std::convertible_to<const New&, Old>) {
     const Old changed = value;

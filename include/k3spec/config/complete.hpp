@@ -11,7 +11,7 @@
 #include <array>
 #include <concepts>
 #include <optional>
-#include <ranges>
+#include <iterator>
 #include <type_traits>
 
 #include <k3spec/config/block_drafts.hpp>
@@ -29,7 +29,7 @@ template <class V, class Type> concept Exactly = std::same_as<std::remove_cvref_
 template <class V> concept Flag = Exactly<V, bool>;
 template <class V> concept MaybeCount = Exactly<V, std::optional<index_t>>;
 template <class V> concept MaybeNumber = Exactly<V, std::optional<double>>;
-template <class V> concept Counts = std::ranges::range<V> && Count<std::ranges::range_value_t<V>>;
+template <class V> concept Counts = requires(V& list) { { *std::begin(list) } -> Count; };
 
 template <class C> concept RotaryFields =
     requires { { C::rope_theta } -> Number; } &&

@@ -11,4 +11,8 @@
 #if defined(__NVCC__) && !defined(FMT_USE_CONSTEXPR)
 #define FMT_USE_CONSTEXPR 1
 #endif
+// Up to version 10 both are in the header that costs a third less, behind which the library formats.
+#include <fmt/core.h>
+#if FMT_VERSION >= 110000
 #include <fmt/format.h>
+#endif

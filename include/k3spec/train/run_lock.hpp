@@ -5,14 +5,12 @@
 /// defines: RunLock
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -121,8 +119,7 @@ class RunLock {
 
   /// Whoever finds it locked reads this.
   void sign() const {
-    using Clock = std::chrono::system_clock;
-    const std::time_t now = Clock::to_time_t(Clock::now());
+    const std::time_t now = std::time(nullptr);
     struct tm utc {};
     ::gmtime_r(&now, &utc);
     char since[32] = {};
@@ -150,7 +147,7 @@ class RunLock {
     if (known || last) {
       throw Error(run_.string(), "a run that is at work in it: " + who, "a folder that no other run writes to");
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ::usleep(10'000);  // microseconds
   }
 
   Path path_, run_;
