@@ -45,7 +45,7 @@ class BitHash {
   BitHash& tensors(std::string_view file) {
     std::uint64_t header = file.size();
     if (file.size() >= 8) std::memcpy(&header, file.data(), 8);
-    if (header > file.size() - 8) return bytes("no safetensors file");
+    if (file.size() < 8 || header > file.size() - 8) return bytes("no safetensors file");
     return bytes(file.substr(8 + header));
   }
   BitHash& number(double x) { return word(std::isnan(x) ? ~std::uint64_t{0} : std::bit_cast<std::uint64_t>(x)); }
@@ -100,9 +100,9 @@ class GoldenTable {
     }
     if (!applies()) return {};
     const auto line = lines_.find(name);
-    if (line == lines_.end()) return "golden bits of '" + name + "': found " + found + ", wanted a line in bits.txt";
-    return line->second == found ? std::string()
-                                 : "golden bits of '" + name + "': found " + found + ", wanted " + line->second;
+    if (line != lines_.end() && line->second == found) return {};
+    return fmt::format("golden bits of '{}': found {}, wanted {}", name, found,
+                       line == lines_.end() ? "a line in bits.txt" : line->second);
   }
   /// Is the table of a build like this one?
   bool applies() const { return build_ == golden_build(); }

@@ -68,7 +68,7 @@ class Continuation {
   TextSoFar text(std::span<const index_t> drafted = {}) {
     const auto begin = end();
     require_part("text: drafted tokens", 0, static_cast<index_t>(drafted.size()), text_.end() - begin);
-    std::copy(drafted.begin(), drafted.end(), begin);
+    if (!drafted.empty()) std::copy(drafted.begin(), drafted.end(), begin);  // else g++ warns of a null pointer
     return {{text_.data(), static_cast<std::size_t>(begin - text_.begin()) + drafted.size()}, prompt_};
   }
 
