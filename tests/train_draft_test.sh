@@ -36,6 +36,11 @@ expect 0 "trained 6 of 6 steps" "${small[@]}" --out "$dir/c" --resume --steps 6
 [[ "$output" == *"6 steps instead of 4: after step 4 the rate is "* ]] || fail "nothing is said of the rate: $output"
 grep -q '"total_steps": 6' "$dir/c/latest/trainer.json" || fail "the run does not have its new number of steps"
 
+# Between its beginning and its end a run need not look or save.
+expect 0 "trained 4 of 4 steps" "${small[@]:0:8}" --eval-windows 2 --out "$dir/unseen" --steps 4 --eval-every 0 --save-every 0
+[[ "$(grep -c '"heldout"' "$dir/unseen/train.jsonl")" == 2 && "$(echo "$dir"/unseen/step-*)" == "$dir/unseen/step-00000004" ]] ||
+  fail "looks and checkpoints on the way: $(ls "$dir/unseen"; cat "$dir/unseen/train.jsonl")"
+
 # The other kinds go on, too, and keep their kind.
 blocks=(--target "$tiny" --batch 2 --length 24 --anchors 3 --eval-windows 2 --eval-every 3)
 for kind in dflash dspark; do

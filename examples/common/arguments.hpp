@@ -55,8 +55,8 @@ class Arguments {
     CLI::Option* option = app_.add_option(
         name, [](const CLI::results_t&) { return true; }, help);
     option->type_name(type)->type_size(count)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    option->expected(1, name[0] == '-' || times == Times::once ? 1 : CLI::detail::expected_max_vector_size);
-    option->allow_extra_args(false);
+    const bool many = name[0] != '-' && times == Times::several;  // one behind the other
+    option->expected(1, many ? CLI::detail::expected_max_vector_size : 1)->allow_extra_args(many);
     entries_.push_back({option, std::move(take), times, static_cast<std::size_t>(count)});
     return option;
   }
