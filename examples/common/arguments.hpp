@@ -113,7 +113,7 @@ class Arguments {
   CLI::Option* one_of(const std::string& name, std::string& value, std::vector<std::string> names,
                       const std::string& help) {
     CLI::Option* option =
-        add(name, fmt::format("{{{}}}", fmt::join(names, ",")), help,
+        add(name, fmt::format("{{{}}}", joined(names, ",")), help,
             [&value, names](const std::string& flag, Values v) { value = names[place_among(flag, v[0], names)]; });
     return value.empty() ? option : option->default_str(value);
   }
@@ -124,7 +124,7 @@ class Arguments {
     const auto take = [&value, names](const std::string& flag, Values v) {
       value = static_cast<E>(place_among(flag, v[0], names));
     };
-    return add(name, fmt::format("{{{}}}", fmt::join(names, ",")), help, take)->default_str(name_of(value));
+    return add(name, fmt::format("{{{}}}", joined(names, ",")), help, take)->default_str(name_of(value));
   }
 
   /// A flag without a value, which sets `value` to what `given` says.
@@ -183,11 +183,17 @@ class Arguments {
     return add(name, "PATH", help, take, times);
   }
 
+  static std::string joined(const std::vector<std::string>& names, const char* between) {
+    std::string all;
+    for (const std::string& name : names) all.append(all.empty() ? "" : between).append(name);
+    return all;
+  }
+
   static std::size_t place_among(const std::string& flag, const std::string& value,
                                  const std::vector<std::string>& names) {
     const auto at = std::find(names.begin(), names.end(), value);
     if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
-    throw UsageError(flag, shown_value(value), fmt::format("one of {}", fmt::join(names, ", ")));
+    throw UsageError(flag, shown_value(value), fmt::format("one of {}", joined(names, ", ")));
   }
 
   bool is_flag(const std::string& text) const {
