@@ -63,13 +63,15 @@ class Continuation {
     return std::span(result_.tokens).last(1);
   }
 
+  /// The text. Valid until the next call of anything.
+  TextSoFar text() { return {{text_.data(), static_cast<std::size_t>(end() - text_.begin())}, prompt_}; }
   /// The text with the drafted tokens behind it, which become no part of it. Valid until the next call of anything.
   /// \throws Error on more of them than begin() was told of
-  TextSoFar text(std::span<const index_t> drafted = {}) {
-    const auto begin = end();
-    require_part("text: drafted tokens", 0, static_cast<index_t>(drafted.size()), text_.end() - begin);
-    if (!drafted.empty()) std::copy(drafted.begin(), drafted.end(), begin);  // else g++ warns of a null pointer
-    return {{text_.data(), static_cast<std::size_t>(begin - text_.begin()) + drafted.size()}, prompt_};
+  TextSoFar text(std::span<const index_t> drafted) {
+    auto behind = end();
+    require_part("text: drafted tokens", 0, static_cast<index_t>(drafted.size()), text_.end() - behind);
+    for (const index_t token : drafted) *behind++ = token;  // no std::copy: g++ warns where nothing can be drafted
+    return {{text_.data(), static_cast<std::size_t>(behind - text_.begin())}, prompt_};
   }
 
   /// The counts of forwards and drafted tokens are the decoder's.
