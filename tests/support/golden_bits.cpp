@@ -42,6 +42,6 @@ TEST_CASE("golden bits: the table says what differs, and only for the build that
 
 TEST_CASE("golden bits: the project's table is there, and of this build or not") {
   CHECK_FALSE(test::golden_table().build().empty());
-  MESSAGE(test::golden_table().applies() ? "it is of this build: " : "it is of another build, nothing is compared: ",
-          test::golden_table().build());
+  const std::string applies = test::golden_table().applies() ? "this build: " : "another build, nothing is compared: ";
+  MESSAGE("the golden bits are of ", applies, test::golden_table().build());
 }
