@@ -157,7 +157,7 @@ TEST_CASE("operands that do not fit are refused") {
   };
   CHECK_NOTHROW(rotate(2, 6, 2, 4));
   CHECK_THROWS_WITH_AS(rotate(2, 5, 2, 4), doctest::Contains("rope: q"), Error);
-  CHECK_THROWS_WITH_AS(rotate(2, 6, 3, 4), doctest::Contains("rope: q"), Error);
+  CHECK_THROWS_WITH_AS(rotate(2, 6, 3, 4), doctest::Contains("rope: k_rope"), Error);
   CHECK_THROWS_WITH_AS(rotate(2, 6, 2, 5), doctest::Contains("rope: k_rope"), Error);
 }
 
