@@ -494,9 +494,9 @@ std::string sequences_are_alone(Shape shape) {
 /// W whose column is; in a weight's gradient d_yᵀx, one for a d_y that is. So the whole calculation is an exact one on
 /// operands off by no more than u for each stored tensor beside them, and a weight has at most one before it and one
 /// after it: 2. How far results move when each weight, input and d_y moves by u, up or down, is measured in double,
-/// eight times; to first order twice the largest is the bound. Where a result is one number, eight draws are few to find
-/// how far it moves: 32. To it comes float32's own rounding: of terms near 1, as
-/// all operands here are, so for r rows some 2⁻²⁰ √r an element even where the terms cancel.
+/// eight times; to first order twice the largest is the bound. Where a result is one number, eight draws are few to
+/// find how far it moves: 32. To it comes float32's own rounding: of terms near 1, as all operands here are, so for r
+/// rows some 2⁻²⁰ √r an element even where the terms cancel.
 template <class Law, class D = Cpu>
 std::string rounds_once(Shape shape) {
   constexpr double u = 0x1p-8;
