@@ -325,6 +325,10 @@ TEST_CASE("a manifest that names what is no checkpoint's is refused, and nothing
   for (const char* name : {"", ".", "..", "../precious", "/precious"}) {
     refuse(io::json{{"format", 1}, {"checkpoints", {{"step-00000001", {name}}}}}.dump(), "the name of a file in it");
   }
+  for (const char* files : {"5", "null", "{}", "\"a\""}) {
+    refuse(std::string(R"({"format":1,"checkpoints":{"step-00000001":)") + files + "}}",
+           "manifest.json: checkpoints: step-00000001: found ");
+  }
 }
 
 TEST_CASE("a save that fails says the file and leaves nothing half written") {

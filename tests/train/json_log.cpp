@@ -78,16 +78,17 @@ TEST_CASE("a file that is no log of this kind is not written over, nor gone on w
     CHECK(test::contents(log.file) == text);
   };
   for (const char* text : {"Some text of mine.\n", "notes without an end", "\n", "[1]\n", "{\"text\":1}\n",
-                           "{\"step\":1}\n", "{} notes", "{\n"}) {
+                           "{\"step\":1}\n", "{\"step\":1}", "{\"step\":1,\"text\":2} ", "{} notes", "{\n"}) {
     refuse(text, true);
   }
   refuse(std::string(1000000, 'x'), true);
   refuse(own + std::string("{\"text\":1}\n"), false);
   refuse(own + std::string("notes"), true);
+  refuse(own + std::string(R"({"step":2,"text":3})"), true);
   test::write(log.file, own + std::string(R"({"step":7})") + "\n");  // it would be taken out
   CHECK_THROWS_WITH_AS(JsonLog(log.file, 3, is_own), doctest::Contains("line 2: found no record"), Error);
-  for (const std::string& text :
-       {std::string(), own + std::string(R"({"step":2,"l)"), own + std::string("{"), std::string(R"({"st)")}) {
+  for (const std::string& text : {std::string(), own + std::string(R"({"step":2,"l)"), own + std::string("{"),
+                                  std::string(R"({"st)"), own + std::string(R"({"step":2,"loss":3})")}) {
     test::write(log.file, text);
     JsonLog::check(log.file, true, is_own);
     CHECK(test::contents(log.file) == text);

@@ -70,6 +70,7 @@ class CheckpointManifest {
                                              const io::json& files) {
     const auto step = checkpoint_step(name);
     if (!step || name.rfind(checkpoint_name(*step), 0) != 0) throw Error(subject, name, "a checkpoint's name");
+    if (!files.is_array()) throw Error(subject + ": " + name, io::detail::excerpt(files), "a list of files");
     std::vector<std::string> names;
     for (const io::json& file : files) {
       const std::string text = file.is_string() ? file.get<std::string>() : "";

@@ -134,12 +134,23 @@ class JsonLog {
       if ((number == 1 || !stays) && !is_own(record)) throw Error(subject, "no record of a training step", wanted);
       if (stays) log.stays += line;
     }
-    // What is left was cut off.
-    const std::string_view rest = std::string_view(log.text).substr(begin), record = R"({"step":)";
-    if (rest.substr(0, record.size()) != record.substr(0, rest.size())) {
+    if (!is_cut_record(std::string_view(log.text).substr(begin), is_own)) {
       throw Error(path.string() + ": last line", "no record of a training step", wanted);
     }
     return log;
+  }
+
+  /// Whether what has no end of a line can be such a record that was cut off, if only its end of a line was.
+  static bool is_cut_record(std::string_view rest, const IsOwn& is_own) {
+    constexpr std::string_view beginning = R"({"step":)";
+    if (rest.substr(0, beginning.size()) != beginning.substr(0, rest.size())) return false;
+    io::json whole;
+    try {
+      whole = io::parse_json(rest, "last line");
+    } catch (const Error&) {  // as of any part
+      return true;
+    }
+    return is_own(whole);
   }
 
   /// Before all of a file is read that may be anything.
