@@ -136,9 +136,10 @@ void check_outputs(const Options& o) {
   io::refuse_other_files({"--out", config}, inputs, "a draft of convert_draft's", is_draft);
   if (o.probe.empty()) return;
   for (const fs::path& file : {weights, config}) {
-    if (io::whole_path(o.probe) == io::whole_path(file)) {
-      throw Error("--probe", o.probe.string() + ", which is also a file of --out", "another one");
-    }
+    const fs::path within = io::whole_path(file).lexically_relative(io::whole_path(o.probe));
+    if (within.empty() || *within.begin() == "..") continue;
+    const char* which = within == "." ? ", which is also a file of --out" : ", a folder that --out makes or lies in";
+    throw Error("--probe", o.probe.string() + which, "another one");
   }
   io::refuse_other_files({"--probe", o.probe}, inputs, "a probe", [](const fs::path& path) {
     return is_own_file(path, [](const auto& file) { return file.contains(probe_inputs) && file.contains("logits.0"); });

@@ -73,6 +73,8 @@ expect 1 "--probe: found $own/model.safetensors, which is also $own/model.safete
 expect 1 "--probe: found $dir/notes, a file that is not a probe" --draft "$own" --out "$dir/e" --probe "$dir/notes"
 expect 1 "--probe: found $engine/model.safetensors, which is also a file of --out" \
   --draft "$own" --out "$engine" --probe "$engine/model.safetensors"
+expect 1 "--probe: found $dir/e, a folder that --out makes or lies in" --draft "$own" --out "$dir/e" --probe "$dir/e"
+expect 1 "--probe: found $dir/e, a folder that --out makes or lies in" --draft "$own" --out "$dir/e/f/" --probe "$dir/e"
 [[ "$(cat "$dir/notes")" == mine ]] && diff -r "$tiny" "$dir/target" && diff -r "$own/" "$dir/kept" || fail "a file of somebody's is gone"
 cp -r "$engine" "$dir/before"
 expect 0 "engine layout" --draft "$own" --out "$engine" --probe "$dir/probe"

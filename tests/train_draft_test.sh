@@ -127,6 +127,9 @@ expect 1 "--resume: found no checkpoint" "${small[@]}" --out "$dir/e" --resume
 expect 1 "nowhere/train.txt: found No such file or directory" --target nowhere --out "$dir/e"
 expect 1 "train.txt: found $(stat -c %s "$tiny/train.txt") bytes, wanted a window of 9999999 bytes" \
   --target "$tiny" --out "$dir/e" --steps 1 --length 9999999
+truncate -s 1T "$dir/huge.txt" &&
+  expect 1 "--train and --heldout: found a plan of 1099." --target "$tiny" --out "$dir/e" --train "$dir/huge.txt"
+rm -f "$dir/huge.txt"
 expect 2 "--ttt-steps: found 0, wanted 1 to 16" --target "$tiny" --out "$dir/e" --steps 1 --ttt-steps 0
 expect 2 "--steps: found 0, wanted 1 to 4294967296" "${small[@]}" --out "$dir/e" --steps 0
 expect 2 "--steps: found 9223372036854775807, wanted 1 to 4294967296" \

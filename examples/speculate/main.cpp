@@ -13,6 +13,7 @@
 #include <k3spec/target/load.hpp>
 
 #include "../common/eagle3_form.hpp"
+#include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "../common/program.hpp"
 #include "contestant.hpp"
@@ -29,6 +30,7 @@ namespace {
 
 /// `count` pieces of a file at equal distances.
 std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path, index_t count, index_t length) {
+  examples::check_memory("--text", examples::file_bytes(path));
   const std::string text = io::read_file(path);
   const auto size = static_cast<index_t>(text.size());
   if (size < length) {

@@ -233,6 +233,19 @@ TEST_CASE("what could never be saved is known before, and a checkpoint that no l
                        Error);
 }
 
+TEST_CASE("what lies where a link in the place of the run's own folder leads is not taken for what a crash left") {
+  Run run;
+  std::filesystem::create_directories(run / "theirs" / "new");
+  test::write(run / "theirs" / "new" / "notes", "x");
+  std::filesystem::create_directories(run.root);
+  std::filesystem::create_directory_symlink(run / "theirs", run.root / ".k3spec");
+  CHECK_THROWS_WITH_AS(run.checkpoints.prepare(), doctest::Contains(".k3spec: found a link, wanted the run's own"),
+                       Error);
+  CHECK_THROWS_AS(run.save(1, "1"), Error);
+  CHECK(test::contents(run / "theirs" / "new" / "notes") == "x");
+  CHECK_FALSE(std::filesystem::exists(run / "theirs" / "lock"));
+}
+
 TEST_CASE("what the run did not write stays, whatever it is called") {
   for (const bool resumed : {false, true}) {
     CAPTURE(resumed);

@@ -75,6 +75,9 @@ class CheckpointDirectory {
   /// \throws Error, before a run finds out after hours, when no checkpoint could be saved in it; naming the process
   ///         when another one is at work in it
   void prepare() {
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(own(), ignored))
+      throw Error(own().string(), "a link", "the run's own folder, or nothing");
     if (lock_) {
       lock_->renew();
     } else {
