@@ -124,7 +124,8 @@ class Plot {
   double y(double length) const { return height - below - (length - 1) / (top_ - 1) * (height - above - below); }
 
   static std::string text(double x, double y, const char* anchor, const std::string& s) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(s));
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                       escaped(printable(s)));  // XML has no control characters
   }
   static std::string rule(Point a, Point b, const char* colour) {
     return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", a.x, a.y, b.x,

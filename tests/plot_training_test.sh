@@ -24,6 +24,9 @@ svg="$(cat "$dir/plot.svg")"
 [[ "$(grep -c '<polyline' "$dir/plot.svg")" == 2 && "$svg" == *"a&lt;b (3.00)"* && "$svg" == *"other (3.00)"* ]] ||
   fail "another legend: $svg"
 
+"$program" $'a\x1b\xff='"$dir/a.jsonl" --out "$dir/odd_name.svg" >/dev/null && grep -qF '>a\x1b\xff (3.00)<' "$dir/odd_name.svg" ||
+  fail "a name that XML cannot have"
+
 refuse "nowhere: found No such file or directory" "a=$dir/nowhere" --out "$dir/no.svg"
 status=2 refuse "series: found '$dir/a.jsonl', wanted NAME=LOG" "$dir/a.jsonl" --out "$dir/no.svg"
 echo '{"step":1,"loss":2}' >"$dir/empty.jsonl"

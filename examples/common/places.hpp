@@ -8,10 +8,12 @@
 #include <string>
 #include <system_error>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/destination.hpp>
+#include <k3spec/io/outputs.hpp>
 
 namespace k3spec::examples {
 
@@ -37,9 +39,15 @@ inline void check_output_file(const std::string& flag, const std::filesystem::pa
       throw e.within(flag);
     }
   }();
-  if (to.written_through) return;
+  if (to.written_through) {
+    if (!to.number || (::fcntl(*to.number, F_GETFL) & O_ACCMODE) != O_RDONLY) return;
+    throw Error(subject, "a file that is open for reading only", "a file to write");
+  }
   const std::filesystem::path folder = to.path.has_parent_path() ? to.path.parent_path() : ".";
   std::error_code failed;
+  if (io::whole_path(folder).string().rfind("/proc/", 0) == 0) {  // /dev/fd/9
+    throw Error(subject, "no such file, nor one that is open", "a file to write");
+  }
   if (!to.path.has_filename()) throw Error(subject, "a folder", "a file to write");
   if (std::filesystem::is_directory(folder, failed)) return detail::check_folder_is_writable(subject, folder);
   if (!owned.empty() && (folder / "").lexically_normal() == (owned / "").lexically_normal()) return;
