@@ -10,8 +10,8 @@
 
 #include <array>
 #include <concepts>
-#include <optional>
 #include <iterator>
+#include <optional>
 #include <type_traits>
 
 #include <k3spec/config/block_drafts.hpp>
