@@ -106,6 +106,14 @@ TEST_CASE("a value is what it was moved, copied or assigned from, also from insi
   const json& self = moved;
   moved = self;
   CHECK(moved == 3);
+  json outer{{"x", {{"x", 1}, {"y", 2}, {"z", 3}}}};
+  outer.update(outer["x"]);
+  CHECK(outer == json{{"x", 1}, {"y", 2}, {"z", 3}});
+  json list{1, {2, 3}};
+  list.push_back(list);
+  list[0] = list;
+  list = list[0][1];
+  CHECK(list == json{2, 3});
 }
 
 TEST_CASE("asking a value for what it is not is an error, never a guess") {
@@ -124,6 +132,18 @@ TEST_CASE("asking a value for what it is not is an error, never a guess") {
   CHECK_THROWS_WITH_AS(list.items(), doctest::Contains("wanted an object"), Error);
   CHECK_THROWS_AS((json{1, "x"}.get<std::vector<int>>()), Error);
   CHECK(list.get<std::vector<std::int64_t>>() == std::vector<std::int64_t>{1, 2});
+}
+
+TEST_CASE("a double becomes an integer only where one holds it") {
+  CHECK(json(-2.5).get<int>() == -2);
+  CHECK(json(-0.5).get<std::uint64_t>() == 0);
+  CHECK(json(9223372036854774784.0).get<std::int64_t>() == 9223372036854774784);
+  CHECK(json(-0x1p63).get<std::int64_t>() == std::numeric_limits<std::int64_t>::min());
+  CHECK(json(18446744073709549568.0).get<std::uint64_t>() == 18446744073709549568U);
+  for (const double x : {0x1p63, -0x1.0000000000001p63, 1e300, std::nan("")})
+    CHECK_THROWS_WITH_AS(json(x).get<std::int64_t>(), doctest::Contains("wanted a number that an integer holds"),
+                         Error);
+  for (const double x : {0x1p64, -1.0}) CHECK_THROWS_AS(json(x).get<std::uint64_t>(), Error);
 }
 
 TEST_CASE("numbers are read to the last bit, integers as integers") {

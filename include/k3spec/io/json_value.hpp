@@ -9,12 +9,14 @@
 /// equal when their values are.
 /// defines: io::json
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -78,7 +80,7 @@ class json {
   json(object_t members) : type_(Type::object) { value_.object = new object_t(std::move(members)); }
   /// A list of the elements, or of a map an object.
   template <detail::JsonContainer C>
-  json(const C& all) {
+  json(const C& all) : json() {  // whole from here on: what throws below leaves nothing behind
     if constexpr (requires { typename C::mapped_type; }) {
       *this = object();
       for (const auto& [name, value] : all) value_.object->emplace(name, value);
@@ -126,14 +128,14 @@ class json {
   }
 
   /// A number is converted as static_cast does, nothing else is.
-  /// \throws Error on a value of another kind
+  /// \throws Error on a value of another kind, and on a double without a whole part that an integer T holds
   template <class T>
   T get() const {
     if constexpr (std::is_same_v<T, bool>) {
       need(Type::boolean);
       return value_.boolean;
     } else if constexpr (std::is_arithmetic_v<T>) {
-      if (is_number_float()) return static_cast<T>(value_.real);
+      if (is_number_float()) return of_real<T>();
       if (is_number_unsigned()) return static_cast<T>(value_.natural);
       need(Type::integer);
       return static_cast<T>(value_.integer);
@@ -219,8 +221,9 @@ class json {
   }
   std::size_t erase(const std::string& name) { return items().erase(name); }
   /// Takes over another object's values. \throws Error unless both are objects
-  void update(const json& other) {
-    for (const auto& [name, value] : other.items()) items()[name] = value;
+  /// \param other  a copy: it may be a part of this one, which goes
+  void update(json other) {
+    for (auto& [name, value] : other.items()) items()[name] = std::move(value);
   }
 
   /// \param indent  spaces for each level, one value a line; negative: all in one line
@@ -258,6 +261,16 @@ class json {
     constexpr const char* wanted[] = {"null",     "true or false", "a number", "a number",
                                       "a number", "a string",      "a list",   "an object"};
     throw Error("JSON value", dump(-1, Utf8::replace), wanted[static_cast<int>(type)]);
+  }
+
+  template <class T>
+  T of_real() const {
+    if constexpr (std::is_integral_v<T>) {
+      const double end = std::ldexp(1.0, std::numeric_limits<T>::digits), below = std::is_signed_v<T> ? -end : 0;
+      const double whole = std::trunc(value_.real);
+      if (!(whole >= below && whole < end)) throw Error("JSON value", dump(), "a number that an integer holds");
+    }
+    return static_cast<T>(value_.real);
   }
 
   static bool same_number(const json& a, const json& b) {
