@@ -1,12 +1,11 @@
 #pragma once
 /// \file
 /// A JSON value: null, a truth, a number, a string, a list or an object with its names in order. Written like one:
-///
-///     json config{{"hidden_size", 128}, {"layer_ids", {1, 3, 4}}};
-///     config["rope"]["type"] = "yarn";
-///
-/// A list of pairs that begin with a string is an object. Numbers are int64, uint64 or double, as they were given, and
-/// equal when their values are.
+/// ```cpp
+/// const io::json rope{{"type", "yarn"}}, config{{"hidden_size", 128}, {"layer_ids", {1, 3, 4}}, {"rope", rope}};
+/// ```
+/// A list of pairs that begin with a string is an object. Numbers are int64, uint64 or double, as they were given;
+/// whole ones are equal when their values are, others when they are as doubles.
 /// defines: io::json
 
 #include <cmath>
@@ -185,7 +184,7 @@ class json {
   T value(std::string_view name, const T& absent) const {
     return contains(name) ? find(name)->get<T>() : absent;
   }
-  /// \throws Error when there is none
+  /// The value of a name, or an element of a list. \throws Error when there is none
   const json& at(std::string_view name) const {
     const json* value = is_object() ? find(name) : nullptr;
     if (value == nullptr) throw Error("JSON: " + std::string(name), "nothing", "a value");
@@ -226,6 +225,7 @@ class json {
     for (auto& [name, value] : other.items()) items()[name] = std::move(value);
   }
 
+  /// The value's text.
   /// \param indent  spaces for each level, one value a line; negative: all in one line
   /// \throws Error on a string that is not UTF-8, when `utf8` is strict
   std::string dump(int indent = -1, Utf8 utf8 = Utf8::strict) const {
