@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/decode/no_draft.hpp>
@@ -26,6 +27,13 @@ LoadedDraft<Draft, float> load_trained() { return load_draft<Draft, float>(root 
 
 std::vector<index_t> target_ids(const DraftVocabulary& v) {
   return {v.target_ids().data(), v.target_ids().data() + v.target_ids().size()};
+}
+
+/// A draft vocabulary: the tokens from `first` on.
+std::vector<index_t> tokens_from(index_t first, std::size_t count) {
+  std::vector<index_t> ids(count);
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
 }
 
 using Session = Eagle3Session<Draft, float>;
@@ -167,7 +175,7 @@ TEST_CASE("short prompts, prefill chunks and token limits change nothing") {
 
 TEST_CASE("decoding refuses what it cannot do, and says what") {
   Parameters<Draft, float> random;
-  const std::vector<index_t> ids(64, 0);
+  const std::vector<index_t> ids = tokens_from(0, 64);
   const auto make = [&](index_t chain, std::span<const index_t> layers) {
     return Decoder(*tiny().target, layers, {}, {random.weights(), ids}, 100, decode_options(chain));
   };
@@ -194,7 +202,7 @@ TEST_CASE("decoding refuses what it cannot do, and says what") {
 
 TEST_CASE("a draft session refuses what was not planned for") {
   Parameters<Draft, float> random;
-  Session session(*tiny().target, {random.weights(), std::vector<index_t>(64, 0)}, {10, 4, 3});
+  Session session(*tiny().target, {random.weights(), tokens_from(0, 64)}, {10, 4, 3});
   const std::vector<float> aux(5 * 384);
   const std::vector<index_t> ids(5, 7);
   const auto append = [&](index_t rows, index_t columns, std::size_t n) {
@@ -383,6 +391,8 @@ TEST_CASE("what is drafted and does not stay breaks nothing: a state that is no 
   const FrozenTarget<Small, float> target(parameters.weights());
   Parameters<Eagle3Draft<Small>, float> random;
   random.initialize(2, 0.3);
+  auto head = random.mutable_weights().lm_head.weight;
+  std::fill_n(head.data(), head.size(), 0.0F);
   DecodeOptions o = decode_options(3, 20);
   const LogitBias ban({{bad, -std::numeric_limits<double>::infinity()}}, Small::vocab_size);
   const auto refuse = [](const TextSoFar& text, auto) {
@@ -392,9 +402,10 @@ TEST_CASE("what is drafted and does not stay breaks nothing: a state that is no 
   for (const bool throws : {false, true}) {
     o.logit_processor = throws ? in_turn(ban, refuse) : LogitProcessor(ban);
     PlainDecoder<Small, float> plain(target, 30, o);
-    // All that is drafted is the bad token.
+    // All that is drafted is the bad token: the first of those whose logits are all alike.
     SpeculativeDecoder<Small, Eagle3Session<Eagle3Draft<Small>, float>> decoder(
-        target, std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), std::vector<index_t>(7, bad)}, 30, o);
+        target, std::array<index_t, 3>{0, 1, 3}, {}, {random.weights(), std::vector<index_t>{bad, 0, 1, 2, 3, 4, 5}},
+        30, o);
     const auto result = decoder.generate(Cpu{1}, small_prompt);
     CHECK(result.tokens == plain.generate(Cpu{1}, small_prompt).tokens);
     CHECK(result.tokens.size() == 20);
@@ -407,8 +418,7 @@ TEST_CASE("a chain is as long as the draft's training unrolled it, unless told o
   const auto chain = [&](std::optional<index_t> ttt_steps, std::optional<index_t> asked) {
     DecodeOptions o;
     o.chain = asked;
-    return Decoder(*tiny().target, aux_layers, {.ttt_steps = ttt_steps},
-                   {random.weights(), std::vector<index_t>(64, 0)}, 100, o)
+    return Decoder(*tiny().target, aux_layers, {.ttt_steps = ttt_steps}, {random.weights(), tokens_from(0, 64)}, 100, o)
         .chain();
   };
   CHECK(chain(2, {}) == 2);
@@ -470,7 +480,7 @@ TEST_CASE("temperatures and confidences that are none are refused") {
     DecodeOptions o = decode_options(3);
     o.temperature = temperature;
     o.min_confidence = min_confidence;
-    Decoder(*tiny().target, aux_layers, {}, {random.weights(), std::vector<index_t>(64, 0)}, 100, o);
+    Decoder(*tiny().target, aux_layers, {}, {random.weights(), tokens_from(0, 64)}, 100, o);
   };
   const std::string temperature = "temperature, where it is not 0: found ";
   CHECK_THROWS_WITH_AS(with(-1, 0), (temperature + "-1, wanted 1e-06 to 1000000").c_str(), Error);

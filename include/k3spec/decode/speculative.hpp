@@ -281,7 +281,9 @@ class SpeculativeDecoder {
   /// Which of the proposed tokens stay. \param position  of the first
   Verdict verify(const Cpu& cpu, index_t b, const Proposal<S>& proposal, index_t position) {
     const Sampling& sampling = texts_[b].sampling;
-    if (sampling.is_greedy()) return verify_greedy(proposal.tokens, target_.top_of(b));
+    // A text's rows may end before those that the target ran.
+    if (sampling.is_greedy())
+      return verify_greedy(proposal.tokens, target_.top_of(b).first(proposal.tokens.size() + 1));
     const auto weigh = [&](index_t i) {
       const auto row = target_.logits_of(b).rows(i, 1);
       sampling.weigh(cpu, row);

@@ -10,9 +10,10 @@ using k3spec::index_t;
 
 template <class Preset>
 struct Narrower : Preset {
+#ifdef K3SPEC_EXPECT_FAIL
   static constexpr index_t hidden_size = 64;
-#ifndef K3SPEC_EXPECT_FAIL
-  static constexpr index_t target_hidden_size = hidden_size;
+#else
+  static constexpr index_t hidden_size = 64, target_hidden_size = hidden_size;
 #endif
 };
 template struct k3spec::CheckedEagle3<Narrower<k3spec::configs::KimiK3Tiny>>;
