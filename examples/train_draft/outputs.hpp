@@ -1,9 +1,8 @@
 #pragma once
 /// \file
 /// Where a run writes, held against what it reads and what is there already, before anything is loaded.
-/// defines: is_log_record, refuse_runs_own, check_outputs, check_log, take_folder
+/// defines: is_log_record, check_outputs, check_log, take_folder
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,14 +26,6 @@ inline bool is_log_record(const io::json& record) {
   return numbers.contains("loss") && numbers.contains("accept_length") && numbers.contains("accuracy");
 }
 
-/// \throws Error on a place that a run may empty, also another one
-inline void refuse_runs_own(const io::NamedPath& output) {
-  const std::filesystem::path whole = io::whole_path(output.path);
-  const bool own =
-      std::any_of(whole.begin(), whole.end(), [](const auto& part) { return part == CheckpointDirectory::own_name; });
-  if (own) throw Error(output.name, output.path.string() + ", in a folder that is a run's own", "another place");
-}
-
 /// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
 /// are
 inline void check_outputs(const Options& o) {
@@ -43,11 +34,9 @@ inline void check_outputs(const Options& o) {
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
   io::refuse_inputs({"--out", o.out}, inputs);
   io::refuse_inputs({"--log", o.log}, inputs);
-  refuse_runs_own({"--out", o.out});
-  refuse_runs_own({"--log", o.log});
   const auto within = io::whole_path(o.log).lexically_relative(io::whole_path(o.out));
   const std::string first = within.empty() ? "" : within.begin()->string();
-  if (first == CheckpointDirectory::latest_name || checkpoint_step(first)) {
+  if (first == CheckpointDirectory::latest_name || first == CheckpointDirectory::own_name || checkpoint_step(first)) {
     throw Error("--log", o.log.string() + ", which is the checkpoints' own", "another place");
   }
 }

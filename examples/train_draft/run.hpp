@@ -103,7 +103,6 @@ template <class Trainer, class F>
 int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
   const Options& o = job.options;
-  check_memory("--train and --heldout", file_bytes(o.train) + file_bytes(o.heldout));
   const ByteText text(o.train), heldout(o.heldout);
   text.check_windows(1, o.settings.length);
   heldout.check_windows(o.settings.batch, o.settings.length);
