@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <type_traits>
 
 #if defined(_OPENMP)
@@ -35,10 +36,10 @@ inline bool in_parallel() {
   return cpu::ThreadTeam::working();
 }
 
-/// A loop that several threads take indices from.
-template <class F>
+/// A loop that several threads take indices from. One for all bodies: a body is compiled once, as a function.
 struct SharedLoop {
-  F& body;
+  void (*body)(void*, index_t);
+  void* context;
   index_t count;
   std::atomic<index_t> next{0};
   std::atomic<bool> failed{false};
@@ -47,7 +48,7 @@ struct SharedLoop {
   void take() {
     for (index_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
       try {
-        body(i);
+        body(context, i);
       } catch (...) {
         if (!failed.exchange(true)) failure = std::current_exception();
       }
@@ -55,22 +56,28 @@ struct SharedLoop {
   }
 };
 
+inline void run_loop(const Cpu& cpu, index_t count, void (*body)(void*, index_t), void* context) {
+  if (cpu.threads <= 1 || count <= 1 || in_parallel()) {
+    for (index_t i = 0; i < count; ++i) body(context, i);
+    return;
+  }
+  SharedLoop loop{body, context, count};
+  const int helpers = static_cast<int>(std::min<index_t>(cpu.threads, count)) - 1;
+  cpu::ThreadTeam::own().run(
+      helpers, [](void* shared) { static_cast<SharedLoop*>(shared)->take(); }, &loop);
+  if (loop.failure) std::rethrow_exception(loop.failure);
+}
+
 }  // namespace detail
 
 /// Calls body(i) for i in [0, count), each exactly once, in no promised order. The bodies must not depend on one
 /// another: then the thread count cannot change a result. An exception of a body is thrown again here.
 template <class F>
 void parallel_for(const Cpu& cpu, index_t count, F&& body) {
-  if (cpu.threads <= 1 || count <= 1 || detail::in_parallel()) {
-    for (index_t i = 0; i < count; ++i) body(i);
-    return;
-  }
-  using Loop = detail::SharedLoop<std::remove_reference_t<F>>;
-  Loop loop{body, count};
-  const int helpers = static_cast<int>(std::min<index_t>(cpu.threads, count)) - 1;
-  cpu::ThreadTeam::own().run(
-      helpers, [](void* shared) { static_cast<Loop*>(shared)->take(); }, &loop);
-  if (loop.failure) std::rethrow_exception(loop.failure);
+  using Body = std::remove_reference_t<F>;
+  detail::run_loop(
+      cpu, count, [](void* f, index_t i) { (*static_cast<Body*>(f))(i); },
+      const_cast<std::remove_const_t<Body>*>(std::addressof(body)));
 }
 
 }  // namespace K3SPEC_NAMESPACE
