@@ -35,9 +35,7 @@ class Buffer {
 
   /// Memory of `count` elements, all bytes 0.
   /// \throws Error when `count` elements cannot be addressed or allocated
-  explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {
-    std::memset(static_cast<void*>(data_.get()), 0, static_cast<std::size_t>(count) * sizeof(T));
-  }
+  explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {}
 
   Buffer(const Cpu&, index_t count) : Buffer(count) {}
 
@@ -72,7 +70,7 @@ class Buffer {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     void* p = ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
     if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
-    return static_cast<T*>(p);
+    return static_cast<T*>(std::memset(p, 0, bytes));
   }
 
   std::unique_ptr<T[], Free> data_;
