@@ -82,10 +82,10 @@ struct Blocks {
 };
 
 template <class Objective>
-struct Fixture : Blocks {
+struct BlockFixture : Blocks {
   std::unique_ptr<Objective> objective;
   template <class Options>
-  Fixture(Shape shape, const Options& options)
+  BlockFixture(Shape shape, const Options& options)
       : Blocks(shape), objective(new Objective(shape.sequences, shape.length, blocks, options)) {}
 };
 
@@ -98,9 +98,9 @@ struct DFlashLawOf : laws::Defaults {
   static constexpr bool scalar = true;
 
   template <class T>
-  struct Fixture : ::Fixture<DFlashObjective<Layer, T>> {
+  struct Fixture : BlockFixture<DFlashObjective<Layer, T>> {
     std::vector<T> embed, head;
-    explicit Fixture(Shape shape) : ::Fixture<DFlashObjective<Layer, T>>(shape, 4.0) {
+    explicit Fixture(Shape shape) : BlockFixture<DFlashObjective<Layer, T>>(shape, 4.0) {
       for (index_t i = 0; i < Layer::vocabulary * Layer::hidden; ++i) {
         embed.push_back(T(static_cast<accumulate_t<T>>(laws::draw(90, 0, i))));
         head.push_back(T(static_cast<accumulate_t<T>>(laws::bfloat16_value(laws::draw(91, 0, i) / 3))));
@@ -136,9 +136,9 @@ struct DSparkLawOf : laws::Defaults {
   static constexpr bool scalar = true;
 
   template <class T>
-  struct Fixture : ::Fixture<DSparkObjective<Layer, T>> {
+  struct Fixture : BlockFixture<DSparkObjective<Layer, T>> {
     explicit Fixture(Shape shape)
-        : ::Fixture<DSparkObjective<Layer, T>>(shape, DSparkOptions{.gamma = 4.0, .confidence_alpha = 0}) {}
+        : BlockFixture<DSparkObjective<Layer, T>>(shape, DSparkOptions{.gamma = 4.0, .confidence_alpha = 0}) {}
   };
   template <class T>
   static typename DSparkObjective<Layer, T>::Batch batch(const laws::Call<DSparkLawOf, T>& c) {

@@ -1,5 +1,5 @@
-#include "allocations.hpp"
 #include "k3_tiny.hpp"
+#include "tests/backend/allocations.hpp"
 
 using namespace k3spec;
 using Config = configs::KimiK3Tiny;
@@ -17,12 +17,12 @@ TEST_CASE("forward allocates nothing") {
   const auto call = [&](index_t tokens, int threads) {
     const index_t rows = 2 * tokens;
     const Matrix<float> here(last.data(), rows, Config::hidden_size);
-    const std::size_t before = test::allocations();
+    const long before = allocations();
     tiny.frozen->forward(Cpu{threads}, state, Matrix<const index_t>(ids.data(), 2, tokens),
                          {here, taps, Matrix<float>(tapped.data(), rows, 3 * Config::hidden_size)}, arena);
     tiny.frozen->compute_logits(Cpu{threads}, here, Matrix<float>(logits.data(), rows, Config::vocab_size));
     state.accept(1, tokens > 16 ? tokens : tokens / 2);
-    return test::allocations() - before;
+    return allocations() - before;
   };
   // Threads set up their own workspace the first time.
   call(32, 1), call(32, 2), call(6, 2);

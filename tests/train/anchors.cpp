@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/backend/allocations.hpp"
 #include "tests/support/reference_case.hpp"
-#include "tests/train/allocations.hpp"
 
 using namespace k3spec;
 
@@ -156,9 +156,9 @@ TEST_CASE("a sampler draws by seed, step and position, whatever the rank; nothin
   CHECK(drawn(again) == first);
   last.sample(Vector<const std::uint8_t>(mask.data(), 40), {}, 5, 0, 2);
   CHECK(drawn(last) == Ids(first.begin() + 10, first.end()));
-  const long before = test::allocations;
+  const long before = allocations();
   all.sample(vector(mask), {}, 5, 2);
-  CHECK(test::allocations == before);
+  CHECK(allocations() == before);
   const Mask none(120, 0);
   CHECK_THROWS_AS(all.sample(vector(none), {}, 5, 0), NoValidAnchors);
   CHECK_THROWS_AS(all.sample(vector(none), {}, 5, 0), Error);

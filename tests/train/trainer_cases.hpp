@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/backend/allocations.hpp"
 #include "tests/support/golden_check.hpp"
 #include "tests/support/temporary.hpp"
-#include "tests/train/allocations.hpp"
 #include "tests/train/small_target.hpp"
 
 namespace {
@@ -171,13 +171,13 @@ TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) 
     auto s = settings();
     s.accumulate = threads;
     auto trainer = make<T>(threads, s);
-    const long before = test::allocations;
+    const long before = allocations();
     for (int i = 0; i < 3; ++i) trainer.step(text);
-    CHECK(test::allocations == before);
+    CHECK(allocations() == before);
   }
-  const long before = test::allocations;
+  const long before = allocations();
   const Buffer<float> buffer(3);
-  CHECK(test::allocations == before + 1);  // the count counts
+  CHECK(allocations() == before + 1);  // the count counts
 }
 
 namespace {
@@ -237,9 +237,9 @@ TEST_CASE(KIND ": a step of several batches is the step of one large batch, what
     auto parts = make<double>(2, s);
     for (int i = 0; i < 2; ++i) same_step(parts.step(text), whole.step(text));
     const auto wanted = whole.step(uneven);
-    const long before = test::allocations;
+    const long before = allocations();
     const auto found = parts.step(uneven);
-    CHECK(test::allocations == before);
+    CHECK(allocations() == before);
     same_step(found, wanted);
     CHECK(largest_difference(moments(parts), moments(whole)) <= 1e-12);
     std::vector<std::uint8_t> none(126, 0);
@@ -410,9 +410,9 @@ TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone deci
   CHECK_THROWS_WITH_AS(plain.resume(*checkpoints.latest()), doctest::Contains("trainer.json: settings"), Error);
   CHECK(packed.evaluate(text.open(), 2) == resumed.evaluate(text.open(), 2));
   const auto file = text.open();
-  const long before = test::allocations;
+  const long before = allocations();
   for (int i = 0; i < 3; ++i) packed.step(file);
-  CHECK(test::allocations == before);
+  CHECK(allocations() == before);
   CHECK_THROWS_WITH_AS(plain.step({windows, {}, seq_lens}),
                        "windows: seq_lens: found documents, wanted none, or packing apart", Error);
 }
