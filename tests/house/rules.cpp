@@ -133,6 +133,27 @@ TEST_CASE("a header that compilers could read before they are refused is found")
   CHECK(has("ops/b.hpp: does not include core/compiler.hpp or a header that does") == 0);
 }
 
+TEST_CASE("a room's umbrella brings the room, and the light ones no files") {
+  const std::string c = "<k3spec/drafts/c.hpp>", f = "<k3spec/train/f.hpp>";
+  const auto tree_with = [](const std::string& name, const std::vector<std::string>& includes) {
+    const Tree tree;
+    tree.write("all.hpp", {"<k3spec/core/format.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>",
+                           "<k3spec/train/g.hpp>", "<k3spec/drafts/files.hpp>", "<k3spec/" + name + ">"});
+    tree.write("train/g.hpp", {"<k3spec/core/a.hpp>"});
+    tree.write("drafts/files.hpp", {"<k3spec/io/e.hpp>"});
+    tree.write(name, includes);
+    return tree.violations();
+  };
+  using Found = std::vector<std::string>;
+  CHECK(tree_with("train.hpp", {f, "<k3spec/train/g.hpp>"}) == Found{});
+  CHECK(tree_with("train.hpp", {f}) == Found{"train/g.hpp: cannot be reached from train.hpp"});
+  CHECK(tree_with("drafts.hpp", {c}) == Found{});
+  CHECK(tree_with("drafts.hpp", {"<k3spec/core/a.hpp>"}) == Found{"drafts/c.hpp: cannot be reached from drafts.hpp"});
+  CHECK(tree_with("drafts.hpp", {c, "<k3spec/drafts/files.hpp>"}) == Found{"drafts.hpp: brings files"});
+  CHECK(tree_with("drafts.hpp", {c, "<filesystem>"}) == Found{"drafts.hpp: brings files"});
+  CHECK(broken_by("layers.hpp", {"<k3spec/core/a.hpp>"}) == "layers.hpp: cannot be reached from all.hpp");
+}
+
 TEST_CASE("CUDA outside its rooms is found") {
   const std::string homes = ", which only backend/cuda/ and comm/nccl.hpp may";
   for (const std::string include : {"<cuda_runtime.h>", "<cuda.h>", "<cuda_bf16.h>", "<cublas_v2.h>", "<nccl.h>",

@@ -48,10 +48,13 @@ inline const std::vector<Library> libraries = {
     {{"<cuda", "<cublas", "<cooperative_groups", "<nccl", "<nvtx"}, {"backend/cuda/", "comm/nccl.hpp"}},
 };
 
-/// Every header is reached from all.hpp, which needs no CUDA; one where CUDA is at home from cuda.hpp instead.
+/// Every header is reached from all.hpp, which needs no CUDA; one where CUDA is at home from cuda.hpp instead. Rooms
+/// that are used alone have umbrellas too, called as they are.
 inline const std::string umbrella = "all.hpp";
 inline const std::string cuda_umbrella = "cuda.hpp";
-inline bool is_umbrella(const std::string& path) { return path == umbrella || path == cuda_umbrella; }
+inline bool is_umbrella(const std::string& path) { return path.find('/') == std::string::npos; }
+/// Those that compile fast: they bring no files.
+inline const Names light_umbrellas = {"layers.hpp", "drafts.hpp"};
 
 inline int level_of(const std::string& room) {
   for (std::size_t i = 0; i < levels.size(); ++i) {
@@ -184,6 +187,30 @@ inline Names reachable(const std::map<std::string, Header>& headers, const std::
   return seen;
 }
 
+/// Whether it is of files, which cost every unit that includes them.
+inline bool brings_files(const std::map<std::string, Header>& headers, const std::string& start) {
+  const Names seen = reachable(headers, start);
+  return std::any_of(seen.begin(), seen.end(), [&](const std::string& path) {
+    const auto header = headers.find(path);
+    if (path.starts_with("io/") || header == headers.end()) return path.starts_with("io/");
+    const auto& others = header->second.others;
+    return std::find(others.begin(), others.end(), "<filesystem>") != others.end();
+  });
+}
+
+/// The umbrella of a room brings the room whole; a light one all of it that needs no files.
+inline void check_room_umbrellas(const std::map<std::string, Header>& headers, std::vector<std::string>& found) {
+  for (const auto& [path, header] : headers) {
+    const std::string own = room_of(path) + ".hpp";
+    if (is_umbrella(path)) {
+      if (light_umbrellas.contains(path) && brings_files(headers, path)) found.push_back(path + ": brings files");
+    } else if (headers.contains(own) && !reachable(headers, own).contains(path)) {
+      if (light_umbrellas.contains(own) && brings_files(headers, path)) continue;
+      found.push_back(path + ": cannot be reached from " + own);
+    }
+  }
+}
+
 /// The header that refuses compilers and their options: every other one includes it, or one that does.
 inline const std::string first_header = "core/compiler.hpp";
 
@@ -195,6 +222,7 @@ inline std::vector<std::string> violations(const fs::path& root) {
   if (headers.contains(cuda_umbrella) && !seen_with_cuda.contains(umbrella)) {
     found.push_back(cuda_umbrella + ": does not include " + umbrella);
   }
+  check_room_umbrellas(headers, found);
   for (const auto& [path, header] : headers) {
     check_form(path, header, found);
     check_arrows(path, header, found);
@@ -204,7 +232,7 @@ inline std::vector<std::string> violations(const fs::path& root) {
     if (header.own.empty() && path != first_header && headers.contains(first_header)) {
       found.push_back(path + ": does not include " + first_header + " or a header that does");
     }
-    if (is_umbrella(path)) continue;
+    if (path == umbrella || path == cuda_umbrella) continue;
     const bool cuda = needs_cuda(path);
     if (cuda && seen.contains(path)) found.push_back(path + ": is reached from all.hpp, which needs no CUDA");
     if (!(cuda ? seen_with_cuda : seen).contains(path)) {

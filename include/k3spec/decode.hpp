@@ -1,0 +1,25 @@
+#pragma once
+/// \file
+/// Draft-and-verify decoding, with the drafts and the target that it is of.
+/// defines: nothing of its own
+
+#include <k3spec/drafts.hpp>
+#include <k3spec/target.hpp>
+
+// decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
+#include <k3spec/decode/block_heads.hpp>
+#include <k3spec/decode/block_session.hpp>
+#include <k3spec/decode/continuation.hpp>
+#include <k3spec/decode/decode_options.hpp>
+#include <k3spec/decode/draft_session.hpp>
+#include <k3spec/decode/eagle3_session.hpp>
+#include <k3spec/decode/logit_processor.hpp>
+#include <k3spec/decode/no_draft.hpp>
+#include <k3spec/decode/plain.hpp>
+#include <k3spec/decode/running_texts.hpp>
+#include <k3spec/decode/sampling.hpp>
+#include <k3spec/decode/speculative.hpp>
+#include <k3spec/decode/stop_strings.hpp>
+#include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/truncation.hpp>
+#include <k3spec/decode/verify.hpp>

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Files: checkpoints and configs, and how drafts are stored in them.
+/// defines: nothing of its own
+
+// io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/config_json.hpp>
+#include <k3spec/io/convert.hpp>
+#include <k3spec/io/destination.hpp>
+#include <k3spec/io/draft_config.hpp>
+#include <k3spec/io/draft_conventions.hpp>
+#include <k3spec/io/engine_config.hpp>
+#include <k3spec/io/field_comparison.hpp>
+#include <k3spec/io/file_lock.hpp>
+#include <k3spec/io/granted_fields.hpp>
+#include <k3spec/io/input_file.hpp>
+#include <k3spec/io/json.hpp>
+#include <k3spec/io/json_text.hpp>
+#include <k3spec/io/json_value.hpp>
+#include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/mxfp4.hpp>
+#include <k3spec/io/nemo_config.hpp>
+#include <k3spec/io/outputs.hpp>
+#include <k3spec/io/rope_config.hpp>
+#include <k3spec/io/safetensors.hpp>
+#include <k3spec/io/safetensors_header.hpp>
+#include <k3spec/io/safetensors_reader.hpp>
+#include <k3spec/io/safetensors_writer.hpp>
+#include <k3spec/io/stop_tokens.hpp>
+#include <k3spec/io/unknown_fields.hpp>
+
+// of drafts: how they are found, loaded, saved and handed to engines
+#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/drafts/draft_folder.hpp>
+#include <k3spec/drafts/draft_vocabulary.hpp>
+#include <k3spec/drafts/engine_layout.hpp>

@@ -1,0 +1,103 @@
+#pragma once
+/// \file
+/// What models are made of: tensors and their memory, configs, formulas, products, ops, layers. No file is read here:
+/// it costs about what Eigen does to compile.
+/// defines: nothing of its own
+
+// core: element types, shapes and views, owned and planned memory, parameters, random numbers, device tags, errors
+#include <k3spec/core/arena.hpp>
+#include <k3spec/core/buffer.hpp>
+#include <k3spec/core/checked.hpp>
+#include <k3spec/core/compiler.hpp>
+#include <k3spec/core/device.hpp>
+#include <k3spec/core/dtype.hpp>
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+#include <k3spec/core/finite.hpp>
+#include <k3spec/core/float_math.hpp>
+#include <k3spec/core/format.hpp>
+#include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
+#include <k3spec/core/memory.hpp>
+#include <k3spec/core/operand.hpp>
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/core/printable.hpp>
+#include <k3spec/core/range.hpp>
+#include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/rng.hpp>
+#include <k3spec/core/scalar_math.hpp>
+#include <k3spec/core/view.hpp>
+
+// config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
+#include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/change.hpp>
+#include <k3spec/config/check.hpp>
+#include <k3spec/config/complete.hpp>
+#include <k3spec/config/conventions.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/config/draft_kind.hpp>
+#include <k3spec/config/eagle3_1.hpp>
+#include <k3spec/config/fields.hpp>
+#include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/parallel_options.hpp>
+#include <k3spec/config/stop_tokens.hpp>
+
+// expr: elementwise and row formulas, written once, with their derivatives
+#include <k3spec/expr/check.hpp>
+#include <k3spec/expr/functors.hpp>
+#include <k3spec/expr/nodes.hpp>
+#include <k3spec/expr/order.hpp>
+#include <k3spec/expr/reads.hpp>
+#include <k3spec/expr/reduce.hpp>
+#include <k3spec/expr/results.hpp>
+#include <k3spec/expr/walk.hpp>
+
+// backend: loops, vector registers, matrix products and the evaluation of formulas on a device
+#include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/gemm_blocked.hpp>
+#include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/gemm_pack.hpp>
+#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_product.hpp>
+#include <k3spec/backend/cpu/gemm_streamed.hpp>
+#include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/packet_lanes.hpp>
+#include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/backend/cpu/reduce_row.hpp>
+#include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cpu/thread_team.hpp>
+#include <k3spec/backend/cpu/unroll.hpp>
+#include <k3spec/backend/cuda_driver.hpp>
+#include <k3spec/backend/product.hpp>
+
+// ops: functions of tensors, forward beside backward
+#include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/ops/attention_tile.hpp>
+#include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/block_visibility.hpp>
+#include <k3spec/ops/embedding.hpp>
+#include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/kda.hpp>
+#include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/ops/rms_norm.hpp>
+#include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/route.hpp>
+#include <k3spec/ops/short_conv.hpp>
+#include <k3spec/ops/sum_of_squares.hpp>
+#include <k3spec/ops/ttt_attention.hpp>
+#include <k3spec/ops/visibility.hpp>
+
+// layers: ops with parameters
+#include <k3spec/layers/biased_linear.hpp>
+#include <k3spec/layers/confidence_head.hpp>
+#include <k3spec/layers/gated_mlp.hpp>
+#include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/linear.hpp>
+#include <k3spec/layers/markov_head.hpp>
+#include <k3spec/layers/mla.hpp>
+#include <k3spec/layers/packed.hpp>
