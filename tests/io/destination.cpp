@@ -136,3 +136,16 @@ TEST_CASE("a file that is replaced keeps its permissions") {
   CHECK(test::contents(d / "file") == "after");
   CHECK(fs::status(d / "file").permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
+
+TEST_CASE("a file that cannot be made is called as it was named, not as what would have been moved into its place") {
+  const test::TemporaryDirectory d;
+  fs::create_symlink("missing/file", d / "link");
+  for (const fs::path& path : {d / "missing" / "file", d / "link", d / std::string(250, 'x')}) {
+    try {
+      write_text(path, "text");
+      FAIL("it could be made");
+    } catch (const Error& e) {
+      CHECK(e.subject() == path.string());
+    }
+  }
+}

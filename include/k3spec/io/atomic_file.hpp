@@ -4,6 +4,9 @@
 /// leaves the file that stood there before, which goes only when the move, too, is durable. (Where the file system
 /// cannot exchange two files, one that cannot sync its directory leaves the new file, whole.)
 ///
+/// A process that is killed while it writes leaves the new file beside its place, as NAME.tmpPID-N, which nobody reads
+/// and everybody may remove.
+///
 /// Of a link, the file that it leads to is replaced. Devices and FIFOs are never replaced: what is written goes through
 /// them, as it comes.
 /// defines: io::FileSink, io::write_atomically, io::write_text
@@ -36,9 +39,7 @@ class FileSink {
   /// The same, under another name in messages.
   /// \param shown  what messages call it
   FileSink(const std::filesystem::path& path, const std::filesystem::path& shown)
-      : FileSink(path, O_CREAT | O_TRUNC | O_NOFOLLOW, "a file that can be created") {
-    path_ = shown.string();
-  }
+      : FileSink(shown.string(), open(path, O_CREAT | O_TRUNC | O_NOFOLLOW), "a file that can be created") {}
 
   /// Goes on behind what stands there; what is written through is opened as it is, or goes on where the process has
   /// got.
@@ -104,7 +105,10 @@ class FileSink {
     if (file_ < 0) fail(wanted);
   }
   FileSink(const std::filesystem::path& path, int flags, std::string_view wanted)
-      : FileSink(path.string(), ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666), wanted) {}
+      : FileSink(path.string(), open(path, flags), wanted) {}
+  static int open(const std::filesystem::path& path, int flags) {
+    return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+  }
   [[noreturn]] void fail(std::string_view wanted) const { throw Error(path_, last_system_error(), wanted); }
 
   std::string path_;
@@ -172,7 +176,7 @@ void write_atomically(const std::filesystem::path& path, Fill&& fill) {
   }
   const std::filesystem::path beside = detail::name_beside(to.path);
   try {
-    FileSink sink(beside, to.path);
+    FileSink sink(beside, path);
     if (to.mode) sink.set_mode(*to.mode);
     fill(sink);
     sink.close();
