@@ -9,6 +9,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,4 +208,16 @@ TEST_CASE("where the file system has no locks a run goes on, unguarded") {
   }
   has_locks = true;
   CHECK(test::entries(at.path()) == 0);
+}
+
+TEST_CASE("what is no regular file is no lock, and stays as it is") {
+  const test::TemporaryDirectory d;
+  fs::create_directories(d / "run");
+  REQUIRE(::mkfifo((d / "run" / "lock").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(RunLock(d / "run" / "lock", d / "run"), doctest::Contains("lock: found a FIFO, wanted"), Error);
+  CHECK(fs::is_fifo(d / "run" / "lock"));
+  fs::remove(d / "run" / "lock");
+  fs::create_directory(d / "run" / "lock");
+  CHECK_THROWS_WITH_AS(RunLock(d / "run" / "lock", d / "run"), doctest::Contains("lock: found "), Error);
+  CHECK(fs::is_directory(d / "run" / "lock"));
 }

@@ -106,10 +106,17 @@ class RunLock {
   /// \returns whether it could: the folder may have gone again with a run that ended
   bool open() {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (file_ >= 0) return true;
+    if (file_ >= 0) return check_kind();
     const std::error_code failed(errno, std::generic_category());
     if (failed == std::errc::no_such_file_or_directory) return false;
     throw Error(path_.string(), failed.message(), "a lock file that can be made, so that no two runs write one folder");
+  }
+
+  /// What somebody put there stays.
+  bool check_kind() const {
+    struct stat status {};
+    if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return true;
+    throw Error(path_.string(), io::kind_of_file(status.st_mode), "a lock file, or nothing");
   }
 
   static std::string host() {
