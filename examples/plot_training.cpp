@@ -15,6 +15,7 @@
 
 #include "common/places.hpp"
 #include "common/program.hpp"
+#include "common/run_folder.hpp"
 
 using namespace k3spec;
 
@@ -167,6 +168,7 @@ class Plot {
 void check_picture(const std::filesystem::path& out, const std::vector<std::string>& series) {
   std::vector<io::NamedPath> logs;
   for (const std::string& argument : series) logs.push_back({"series", argument.substr(argument.find('=') + 1)});
+  examples::refuse_runs_own({"--out", out});
   io::refuse_other_files({"--out", out}, logs, "a picture of plot_training's", [](const std::filesystem::path& path) {
     std::string text(Plot::beginning().size(), '\0');
     text.resize(io::InputFile(path).read_some(0, text.data(), text.size()));

@@ -18,6 +18,7 @@
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/checkpoint_manifest.hpp>
+#include <k3spec/train/checkpoint_places.hpp>
 #include <k3spec/train/dflash_objective.hpp>
 #include <k3spec/train/documents.hpp>
 #include <k3spec/train/dspark_heads.hpp>

@@ -233,6 +233,66 @@ TEST_CASE("what could never be saved is known before, and a checkpoint that no l
                        Error);
 }
 
+TEST_CASE("a link 'latest' of somebody's own stays, and is known before: it names no checkpoint of the run") {
+  Run run;
+  std::filesystem::create_directories(run.root / "theirs");
+  std::filesystem::create_directories(run.root / "step-00000003");  // without a checkpoint
+  test::write(run.root / "notes", "mine");
+  for (const char* target : {"nowhere", "theirs", "notes", "step-00000003", "../elsewhere/step-00000009", "/", "."}) {
+    CAPTURE(target);
+    std::filesystem::remove(run.root / "latest");
+    std::filesystem::create_symlink(target, run.root / "latest");
+    CHECK_THROWS_WITH_AS(run.checkpoints.prepare(),
+                         doctest::Contains((std::string("latest: found a link to ") + target + ", which").c_str()),
+                         Error);
+    CHECK_THROWS_AS(run.save(1, "1"), Error);
+    CHECK(std::filesystem::read_symlink(run.root / "latest") == target);
+  }
+  CHECK_FALSE(std::filesystem::exists(run.root / "step-00000001"));
+}
+
+TEST_CASE("a link 'latest' that names a checkpoint of the run in another way, or one that is gone, is the run's") {
+  for (const bool whole : {false, true}) {
+    Run run;
+    run.save(5, "five");
+    const std::filesystem::path target = whole ? run.root / "step-00000005" : "./step-00000005/";
+    std::filesystem::remove(run.root / "latest");
+    std::filesystem::create_symlink(target, run.root / "latest");
+    CHECK_NOTHROW(run.checkpoints.prepare());
+    run.checkpoints.before = [&](std::string_view stage) {
+      if (stage == "latest") throw Stop{};
+    };
+    CHECK_THROWS_AS(run.save(5, "again"), Stop);
+    CHECK(run.read() == "five");
+  }
+  Run run;
+  std::filesystem::create_directories(run.root);
+  std::filesystem::create_symlink("step-00000005", run.root / "latest");
+  run.save(1, "one");
+  CHECK(run.read() == "one");
+}
+
+TEST_CASE("a folder where the run makes its link is known before") {
+  Run run;
+  run.save(1, "1");
+  std::filesystem::create_directories(run.root / ".k3spec" / "latest" / "theirs");
+  CHECK_THROWS_WITH_AS(run.checkpoints.prepare(), doctest::Contains(".k3spec/latest: found a directory, wanted"),
+                       Error);
+  CHECK(std::filesystem::exists(run.root / ".k3spec" / "latest" / "theirs"));
+}
+
+TEST_CASE("of checkpoints of one step, the newest is the one with the higher number") {
+  Run run;
+  for (const char* name : {"step-00000007.again10", "step-00000007.again2", "step-00000007.again", "step-00000007"}) {
+    std::filesystem::create_directories(run.root / name);
+    test::write(run.root / name / "trainer.json", "{}");
+  }
+  for (const char* name : {"step-00000007.again10", "step-00000007.again2", "step-00000007.again", "step-00000007"}) {
+    CHECK(run.checkpoints.newest() == run.root / name);
+    std::filesystem::remove_all(run.root / name);
+  }
+}
+
 TEST_CASE("what lies where a link in the place of the run's own folder leads is not taken for what a crash left") {
   Run run;
   std::filesystem::create_directories(run / "theirs" / "new");
@@ -329,6 +389,8 @@ TEST_CASE("a manifest that names what is no checkpoint's is refused, and nothing
     CHECK(run.read() == "1");
   };
   refuse("{", "manifest.json: found");
+  refuse("{", "; moved away, it leaves the checkpoints that are there");
+  refuse(io::json{{"format", 1}, {"checkpoints", {{"step-" + std::string(5000, '0'), {"a"}}}}}.dump(), "0[...]0");
   refuse("[]", "manifest.json: format: found nothing, wanted 1");
   refuse(R"({"format":2})", "manifest.json: format: found 2, wanted 1");
   refuse(R"({"format":1})", "manifest.json: checkpoints: found no object");

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -27,6 +28,7 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/train/checkpoint_manifest.hpp>
+#include <k3spec/train/checkpoint_places.hpp>
 #include <k3spec/train/run_lock.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -52,20 +54,20 @@ class CheckpointDirectory {
 
   /// Where the newest whole checkpoint is; none before the first.
   std::optional<Path> latest() const {
-    const std::string name = latest_target();
-    if (name.empty() || !is_directory(root_ / name)) return std::nullopt;
-    return root_ / name;
+    const Path target = latest_target();
+    if (target.empty() || !detail::is_directory(root_ / target)) return std::nullopt;
+    return root_ / target;
   }
 
-  /// The checkpoint of the highest step, whether or not `latest` names it: a copy of a directory may have lost its
-  /// links. A folder that is only called so is none.
+  /// The checkpoint of the highest step, and of several of one step that with the last number behind `.again`, whether
+  /// or not `latest` names it: a copy of a directory may have lost its links. A folder that is only called so is none.
   std::optional<Path> newest() const {
-    std::optional<std::pair<index_t, Path>> best;
+    std::optional<std::pair<CheckpointAge, Path>> best;
     const auto manifest = CheckpointManifest::read(manifest_file());
     for (const std::string& name : names()) {
-      const auto step = checkpoint_step(name);
-      if (!step || (best && *step <= best->first)) continue;
-      if ((manifest && manifest->knows(name)) || holds_checkpoint(root_ / name)) best.emplace(*step, root_ / name);
+      if (!checkpoint_step(name) || (best && checkpoint_age(name) <= best->first)) continue;
+      if ((manifest && manifest->knows(name)) || detail::holds_checkpoint(root_ / name))
+        best.emplace(checkpoint_age(name), root_ / name);
     }
     return best ? std::optional(best->second) : std::nullopt;
   }
@@ -83,15 +85,22 @@ class CheckpointDirectory {
     } else {
       lock_ = std::make_unique<RunLock>(own() / "lock", root_);
     }
-    check_link();
     if (::access(root_.c_str(), W_OK | X_OK) != 0) {
       throw Error(root_.string(), io::last_system_error(), "a directory that can be written");
     }
     auto manifest = CheckpointManifest::read(manifest_file());
     has_manifest_ = manifest.has_value();
     manifest_ = std::move(manifest).value_or(CheckpointManifest{});
-    finish_removals();
-    clean();
+    try {
+      check_link();
+      finish_removals();
+      clean();
+      const Path link = own() / latest_name;
+      if (detail::is_there(link)) throw Error(link.string(), "a directory", "nothing, or what the run left there");
+    } catch (...) {
+      manifest_.reset();
+      throw;
+    }
   }
 
   /// Whether a second run here would be noticed, after `prepare`: not where the file system has no locks.
@@ -104,7 +113,7 @@ class CheckpointDirectory {
     if (has_manifest_) return all;
     for (const std::string& name : names()) {
       const bool half = ends_with(name, ".tmp") && checkpoint_step(name.substr(0, name.find(".tmp")));
-      if (half || (checkpoint_step(name) && holds_checkpoint(root_ / name))) all.push_back(name);
+      if (half || (checkpoint_step(name) && detail::holds_checkpoint(root_ / name))) all.push_back(name);
     }
     std::sort(all.begin(), all.end());
     return all;
@@ -122,6 +131,7 @@ class CheckpointDirectory {
   void save(index_t step, Write&& write) {
     if (!manifest_) prepare();
     lock_->renew();
+    check_link();
     try {
       const Path beside = own() / new_name;
       before("create");
@@ -159,55 +169,46 @@ class CheckpointDirectory {
     if (failed) throw Error(path.string(), failed.message(), wanted);
   }
 
-  /// A directory itself, not a link to one.
-  static bool is_directory(const Path& path) {
-    std::error_code ignored;
-    return std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::directory;
-  }
-  static bool is_there(const Path& path) {
-    std::error_code ignored;
-    return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
-  }
-  /// One that no manifest speaks of.
-  static bool holds_checkpoint(const Path& path) {
-    return is_directory(path) && (is_there(path / "model.safetensors") || is_there(path / "trainer.json"));
-  }
-
   Path own() const { return root_ / own_name; }
   Path manifest_file() const { return own() / manifest_name; }
 
-  static std::vector<std::string> names_in(const Path& directory, std::error_code& failed) {
-    std::vector<std::string> all;
-    std::filesystem::directory_iterator at(directory, failed);
-    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-      all.push_back(at->path().filename().string());
-    }
-    return all;
-  }
   std::vector<std::string> names() const {
     std::error_code ignored;
-    return names_in(root_, ignored);
+    return detail::names_in(root_, ignored);
   }
 
-  std::string latest_target() const {
+  Path latest_target() const {
     std::error_code failed;
-    return std::filesystem::read_symlink(root_ / latest_name, failed).string();
+    const Path target = std::filesystem::read_symlink(root_ / latest_name, failed);
+    return target.has_filename() ? target : target.parent_path();  // no slash behind
   }
 
+  /// Whether a link leads to a checkpoint of this run, by whatever path, or to one that is gone.
+  bool is_own(const Path& target) const {
+    const std::string name = target.filename().string();
+    std::error_code failed;
+    if (!checkpoint_step(name) || !std::filesystem::equivalent((root_ / target).parent_path(), root_, failed))
+      return false;
+    return !detail::is_there(root_ / name) || manifest_->knows(name) || detail::has_checkpoint(root_ / name);
+  }
+
+  /// \throws Error on a `latest` that is somebody's own
   void check_link() const {
-    const Path link = root_ / latest_name;
-    std::error_code failed;
-    if (!is_there(link) || std::filesystem::is_symlink(link, failed)) return;
-    throw Error(link.string(), "something else than a link", "a link to the newest checkpoint, or nothing");
+    const Path link = root_ / latest_name, target = latest_target();
+    if (!detail::is_there(link) || is_own(target)) return;
+    throw Error(link.string(),
+                target.empty() ? "something else than a link"
+                               : "a link to " + target.string() + ", which is no checkpoint of the run",
+                "a link to the newest checkpoint, or nothing");
   }
 
   /// The step's first name that is free, or that a checkpoint of this run has which `latest` does not name.
   std::string free_name(index_t step) {
     for (index_t again = 0;; ++again) {
       const std::string name = checkpoint_name(step, again);
-      if (name == latest_target()) continue;
+      if (name == latest_target().filename()) continue;
       if (manifest_->knows(name)) remove(name);
-      if (!is_there(root_ / name)) return name;
+      if (!detail::is_there(root_ / name)) return name;
     }
   }
 
@@ -221,10 +222,10 @@ class CheckpointDirectory {
 
   static std::vector<std::string> files_in(const Path& directory) {
     std::error_code failed;
-    std::vector<std::string> all = names_in(directory, failed);
+    std::vector<std::string> all = detail::names_in(directory, failed);
     check(failed, directory, "a directory that can be read");
     for (const std::string& name : all) {
-      if (is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
+      if (detail::is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
     }
     std::sort(all.begin(), all.end());
     return all;
@@ -250,7 +251,7 @@ class CheckpointDirectory {
   /// Removes the files of a checkpoint of this run so that its name never stands for a part of it. What else lies in it
   /// stays there.
   void remove(const std::string& name) {
-    if (is_directory(root_ / name)) {
+    if (detail::is_directory(root_ / name)) {
       std::error_code failed;
       std::filesystem::rename(root_ / name, own() / (name + removed_end), failed);
       check(failed, root_ / name, "a directory that can be moved");
@@ -262,7 +263,7 @@ class CheckpointDirectory {
   void finish_removal(const std::string& name) const {
     const Path moved = own() / (name + removed_end);
     for (const std::string& file : manifest_->checkpoints.at(name)) {
-      if (!is_directory(moved / file) && ::unlink((moved / file).c_str()) != 0 && errno != ENOENT) {
+      if (!detail::is_directory(moved / file) && ::unlink((moved / file).c_str()) != 0 && errno != ENOENT) {
         throw Error((moved / file).string(), io::last_system_error(), "a file that can be removed");
       }
     }
@@ -274,11 +275,14 @@ class CheckpointDirectory {
 
   /// Those that a crash cut off; and what is no longer there is forgotten.
   void finish_removals() {
+    std::error_code ignored;
+    const auto here = names(), moving = detail::names_in(own(), ignored);
+    const std::set<std::string> at_place(here.begin(), here.end()), moved(moving.begin(), moving.end());
     std::vector<std::string> gone;
     for (const auto& [name, files] : manifest_->checkpoints) {
-      const bool moved = is_directory(own() / (name + removed_end));
-      if (moved) finish_removal(name);
-      if (moved || !is_directory(root_ / name)) gone.push_back(name);
+      const bool removed = moved.count(name + removed_end) != 0 && detail::is_directory(own() / (name + removed_end));
+      if (removed) finish_removal(name);
+      if (removed || at_place.count(name) == 0 || !detail::is_directory(root_ / name)) gone.push_back(name);
     }
     for (const std::string& name : gone) manifest_->checkpoints.erase(name);
   }
@@ -287,7 +291,7 @@ class CheckpointDirectory {
   void clean() const {
     std::error_code ignored;
     std::filesystem::remove_all(own() / new_name, ignored);
-    for (const std::string& name : names_in(own(), ignored)) {
+    for (const std::string& name : detail::names_in(own(), ignored)) {
       const bool half = name == latest_name || name.rfind(std::string(manifest_name) + ".tmp", 0) == 0;
       if (half) ::unlink((own() / name).c_str());
     }

@@ -7,6 +7,7 @@
 /// ```
 /// defines: CheckpointManifest
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/printable.hpp>
 #include <k3spec/drafts/checkpoint_name.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/input_file.hpp>
@@ -36,18 +38,16 @@ class CheckpointManifest {
 
   /// The manifest of a folder.
   /// \returns none where there is no such file
-  /// \throws Error naming the file, when it is no manifest, or names what cannot be a checkpoint's
+  /// \throws Error naming the file and a way out, when it is no manifest, or names what cannot be a checkpoint's
   static std::optional<CheckpointManifest> read(const Path& file) {
     std::error_code failed;
     if (std::filesystem::symlink_status(file, failed).type() == std::filesystem::file_type::not_found) return {};
-    const io::json j = io::parse_json(io::read_file(file), file.string());
-    check_format(j, file.string());
-    const auto all = j.find("checkpoints");
-    const std::string subject = file.string() + ": checkpoints";
-    if (all == j.end() || !all->is_object()) throw Error(subject, "no object", "names and files of checkpoints");
-    CheckpointManifest manifest;
-    for (const auto& [name, files] : all->items()) manifest.checkpoints[name] = read_files(subject, name, files);
-    return manifest;
+    try {
+      return read_whole(file);
+    } catch (const Error& e) {
+      throw Error(e.subject(), e.found(),
+                  e.wanted() + "; moved away, it leaves the checkpoints that are there, and a run goes on without it");
+    }
   }
 
   /// Replaces the file, durably.
@@ -58,6 +58,18 @@ class CheckpointManifest {
 
  private:
   static constexpr int format = 1;
+  static constexpr std::size_t longest_shown = 80;
+
+  static CheckpointManifest read_whole(const Path& file) {
+    const io::json j = io::parse_json(io::read_file(file), file.string());
+    check_format(j, file.string());
+    const auto all = j.find("checkpoints");
+    const std::string subject = file.string() + ": checkpoints";
+    if (all == j.end() || !all->is_object()) throw Error(subject, "no object", "names and files of checkpoints");
+    CheckpointManifest manifest;
+    for (const auto& [name, files] : all->items()) manifest.checkpoints[name] = read_files(subject, name, files);
+    return manifest;
+  }
 
   static void check_format(const io::json& j, const std::string& file) {
     const auto found = j.is_object() ? j.find("format") : j.end();
@@ -65,17 +77,23 @@ class CheckpointManifest {
     throw Error(file + ": format", found == j.end() ? "nothing" : io::detail::excerpt(*found), std::to_string(format));
   }
 
+  /// As checkpoint_name writes it.
+  static bool is_checkpoint(const std::string& name) {
+    const auto step = checkpoint_step(name);
+    return step && name.substr(0, name.find(detail::checkpoint_again)) == checkpoint_name(*step);
+  }
+
   /// What it names is removed: nothing outside a checkpoint.
   static std::vector<std::string> read_files(const std::string& subject, const std::string& name,
                                              const io::json& files) {
-    const auto step = checkpoint_step(name);
-    if (!step || name.rfind(checkpoint_name(*step), 0) != 0) throw Error(subject, name, "a checkpoint's name");
-    if (!files.is_array()) throw Error(subject + ": " + name, io::detail::excerpt(files), "a list of files");
+    const std::string shown = printable(name, longest_shown);
+    if (!is_checkpoint(name)) throw Error(subject, shown, "a checkpoint's name");
+    if (!files.is_array()) throw Error(subject + ": " + shown, io::detail::excerpt(files), "a list of files");
     std::vector<std::string> names;
     for (const io::json& file : files) {
       const std::string text = file.is_string() ? file.get<std::string>() : "";
       if (text.empty() || text == "." || text == ".." || text.find('/') != std::string::npos) {
-        throw Error(subject + ": " + name, io::detail::excerpt(file), "the name of a file in it");
+        throw Error(subject + ": " + shown, io::detail::excerpt(file), "the name of a file in it");
       }
       names.push_back(text);
     }
