@@ -127,6 +127,9 @@ expect 1 "--resume: found no checkpoint" "${small[@]}" --out "$dir/e" --resume
 expect 1 "nowhere/train.txt: found No such file or directory" --target nowhere --out "$dir/e"
 expect 1 "train.txt: found $(stat -c %s "$tiny/train.txt") bytes, wanted a window of 9999999 bytes" \
   --target "$tiny" --out "$dir/e" --steps 1 --length 9999999
+truncate -s 1T "$dir/huge.txt" &&
+  expect 1 "--train and --heldout: found a plan of 1099." --target "$tiny" --out "$dir/e" --train "$dir/huge.txt"
+rm -f "$dir/huge.txt"
 expect 2 "--ttt-steps: found 0, wanted 1 to 16" --target "$tiny" --out "$dir/e" --steps 1 --ttt-steps 0
 expect 2 "--steps: found 0, wanted 1 to 4294967296" "${small[@]}" --out "$dir/e" --steps 0
 expect 2 "--steps: found 9223372036854775807, wanted 1 to 4294967296" \
@@ -197,6 +200,10 @@ expect 1 "--backbone: found kimi_k3, wanted deepseek_v3" "${from[@]}" "$dir/o" -
 expect 2 "--layers: found it with --init-from" "${from[@]}" "$dir/a" --layers 1,2,3
 expect 2 "--fc-init: found it with --init-from" "${from[@]}" "$dir/a" --fc-init last_identity
 expect 2 "--init-from: found it with --resume" "${small[@]}" --out "$dir/a" --resume --init-from "$dir/o"
+cp -rL "$dir/a" "$dir/copied"
+expect 0 "note: $dir/copied/latest: a folder of its own" "${small[@]}" --init-from "$dir/copied" --out "$dir/odd"$'\e[2J' --steps 1
+[[ "$(grep -c "a folder of its own" <<<"$output")" == 1 ]] || fail "a note is not said once: $output"
+[[ "$output" == *"draft: $dir/odd\\x1b[2J/latest" ]] || fail "a path is shown as it is: $output"
 mkdir "$dir/wide"
 cp "$dir/a/latest/model.safetensors" "$dir/wide"
 sed 's/"hidden_size": 128/"hidden_size": 256/' "$dir/a/latest/config.json" >"$dir/wide/config.json"
@@ -275,6 +282,16 @@ expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${empt
 expect 1 "--log: $dir/notes: line 1: found no record of a training step" "${small[@]}" --out "$dir/c" --resume --steps 7 \
   --log "$dir/notes"
 expect 1 "--log: found $dir/e/latest, which is the checkpoints' own" "${empty[@]}" --log "$dir/e/latest"
+for own in e/.k3spec a/.k3spec/new; do
+  expect 1 "--log: found $dir/$own, in a folder that is a run's own" "${empty[@]}" --log "$dir/$own"
+done
+expect 1 "--out: found $dir/a/.k3spec/new, in a folder that is a run's own" --target "$dir/empty" --steps 1 \
+  --out "$dir/a/.k3spec/new"
+mkfifo "$dir/lonely"
+expect 1 "--log: $dir/lonely: found No such device or address, wanted a device that can be written, or a FIFO that is read" \
+  "${empty[@]}" --log "$dir/lonely"
+expect 1 "--log: /dev/stdin: found a file that is open for reading only" "${empty[@]}" --log /dev/stdin </dev/null
+expect 1 "--log: /dev/fd/999: found no such file, nor one that is open" "${empty[@]}" --log /dev/fd/999
 expect 1 "--out: found $dir/empty, which is also --target" --target "$dir/empty" --steps 1 --out "$dir/empty"
 cmp "$tiny/train.txt" "$dir/mine.txt" && cmp "$tiny/train.txt" "$dir/empty/train.txt" && cmp "$tiny/config.json" "$dir/empty/config.json" &&
   [[ "$(cat "$dir/notes")" == "notes of mine" && ! -e "$dir/empty/.k3spec" ]] || fail "a file of somebody's is gone"
@@ -336,5 +353,6 @@ done
   expect 1 "found File too large, wanted room for" "${small[@]}" --out "$dir/full" --steps 1
 ) || exit 1
 [[ "$(ls -A "$dir/full")" == train.jsonl ]] || fail "a failed save left $(find "$dir/full")"
-expect 1 "/proc/none: found No such file or directory, wanted" "${small[@]}" --out /proc/none --steps 1
+expect 1 "--out: /proc/none: found No such file or directory, wanted a directory that can be created" \
+  --target "$dir/empty" --out /proc/none --steps 1
 [[ ! -e "$dir/e" ]] || fail "a refused run left $dir/e"

@@ -4,6 +4,7 @@
 /// defines: say_notes, found_draft
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,12 @@
 
 namespace k3spec::examples {
 
+/// Each once, whoever comes upon it again.
 inline void say_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) say("note: " + note);
+  static std::set<std::string> said;
+  for (const std::string& note : notes) {
+    if (said.insert(note).second) say("note: " + note);
+  }
 }
 
 /// The draft's folder that is meant by a path, which may be a run's.

@@ -9,6 +9,8 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <k3spec/core/error.hpp>
@@ -22,6 +24,12 @@ namespace detail {
 inline void check_folder_is_writable(const std::string& subject, const std::filesystem::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
   throw Error(subject, folder.string() + ": " + io::last_system_error(), "a folder that can be written to");
+}
+
+/// Whether a folder is one of /proc, where there is no place for files.
+inline bool is_made_of_processes(const std::filesystem::path& folder) {
+  struct ::statfs system {};
+  return ::statfs(folder.c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
 }  // namespace detail
@@ -61,7 +69,12 @@ inline void check_output_folder(const std::string& flag, const std::filesystem::
   for (;; at = at.has_parent_path() ? at.parent_path() : std::filesystem::path(".")) {
     std::error_code failed;
     const auto found = std::filesystem::status(at, failed);
-    if (std::filesystem::is_directory(found)) return detail::check_folder_is_writable(subject, at);
+    if (std::filesystem::is_directory(found)) {
+      if (detail::is_made_of_processes(at)) {  // which is said to be writable, but is not
+        throw Error(subject, std::generic_category().message(ENOENT), "a directory that can be created");
+      }
+      return detail::check_folder_is_writable(subject, at);
+    }
     if (std::filesystem::is_symlink(std::filesystem::symlink_status(at, failed)) && !std::filesystem::exists(found)) {
       throw Error(subject, at.string() + ", a link that leads nowhere", "a folder, or a place for one");
     }

@@ -227,15 +227,15 @@ inline void refuse_others_flags(const Options& o) {
   }
 }
 
-/// Settings that only some losses or blocks have.
+/// Settings that only some losses or blocks have, whatever the draft's kind.
 inline void refuse_idle_flags(const Options& o) {
   if (o.flags.at("prefix_base")->count() > 0 && !o.settings.variable_prefix) {
-    throw Error("--prefix-base", "it without --variable-prefix", "--variable-prefix");
+    throw UsageError("--prefix-base", "it without --variable-prefix", "--variable-prefix");
   }
   for (const char* key : {"lk_kl_scale", "lk_kl_decay"}) {
     const CLI::Option* flag = o.flags.at(key);
     if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;
-    throw Error(flag->get_name(), "it with --lk " + name_of(o.settings.lk), "--lk lambda");
+    throw UsageError(flag->get_name(), "it with --lk " + name_of(o.settings.lk), "--lk lambda");
   }
 }
 

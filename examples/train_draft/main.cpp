@@ -10,6 +10,7 @@
 #include <k3spec/train/checkpoint.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 
+#include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "../common/places.hpp"
 #include "flags.hpp"
@@ -57,7 +58,6 @@ void take_settings(Options& o, const TrainerProgress& progress) {
 /// What the flags and the draft's kind, both known now, come to.
 void complete(Options& o) {
   refuse_others_flags(o);
-  if (!o.resume) refuse_idle_flags(o);
   if (o.train.empty()) o.train = o.target / "train.txt";
   if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
   if (o.log.empty()) o.log = o.out / "train.jsonl";
@@ -118,6 +118,7 @@ void check_settings(const Options& o) {
 /// \returns the exit status
 int train(Options o, const examples::StopSignals& stop) {
   examples::refuse_pairs(o);
+  if (!o.resume) examples::refuse_idle_flags(o);
   if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
   if (!o.resume) check_settings(o);
   const Cpu cpu = examples::make_device(o.device);
@@ -143,9 +144,10 @@ int train(Options o, const examples::StopSignals& stop) {
     check_settings(o);
   }
   examples::check_outputs(o);
+  examples::check_memory("--train and --heldout", examples::file_bytes(o.train) + examples::file_bytes(o.heldout));
   CheckpointDirectory checkpoints(o.out, o.keep);
   examples::take_folder(checkpoints, latest, o.resume);
-  examples::check_log(o);
+  const auto held = examples::check_log(o);
   const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
   if (o.draft == "dflash") return examples::train_dflash(job);
   if (o.draft == "dspark") return examples::train_dspark(job);

@@ -10,10 +10,12 @@
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
+#include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/outputs.hpp>
 #include <k3spec/train/checkpoint_directory.hpp>
 #include <k3spec/train/json_log.hpp>
 
+#include "../common/run_folder.hpp"
 #include "options.hpp"
 
 namespace k3spec::examples {
@@ -34,17 +36,23 @@ inline void check_outputs(const Options& o) {
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
   io::refuse_inputs({"--out", o.out}, inputs);
   io::refuse_inputs({"--log", o.log}, inputs);
+  refuse_runs_own({"--out", o.out});
+  refuse_runs_own({"--log", o.log});
   const auto within = io::whole_path(o.log).lexically_relative(io::whole_path(o.out));
   const std::string first = within.empty() ? "" : within.begin()->string();
-  if (first == CheckpointDirectory::latest_name || first == CheckpointDirectory::own_name || checkpoint_step(first)) {
+  if (first == CheckpointDirectory::latest_name || checkpoint_step(first)) {
     throw Error("--log", o.log.string() + ", which is the checkpoints' own", "another place");
   }
 }
 
-/// \throws Error when the log is a file that no run wrote, or that another process writes
-inline void check_log(const Options& o) {
+/// \returns a device or a FIFO, open: to be kept until the run has its log, for whoever reads a FIFO would see its end
+/// \throws Error when the log is a file that no run wrote or that another process writes, or a FIFO that nobody reads
+inline std::optional<io::FileSink> check_log(const Options& o) {
   try {
+    const io::Destination to = io::destination(o.log);
+    if (to.written_through) return io::FileSink::append_to(to);
     JsonLog::check(o.log, !o.resume, is_log_record);
+    return std::nullopt;
   } catch (const Error& e) {
     throw e.within("--log");
   }

@@ -195,7 +195,7 @@ class Run {
     const auto latest = checkpoints_.latest();
     const std::string kept = saved_at_ != done ? "nothing was learnt" : latest ? "" : "there is nothing to save";
     fmt::print("stopped by {} after {} steps: {}\n", StopSignals::name(stop_.received()), done,
-               kept.empty() ? "saved as " + latest->string() + "; --resume goes on" : kept);
+               kept.empty() ? "saved as " + printable(latest->string()) + "; --resume goes on" : kept);
     warn_of_unsupervised();
     return StopSignals::status(stop_.received());
   }
@@ -215,7 +215,7 @@ class Run {
                done * trainer_.rows(), note);
     fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),
                seen_->accuracy().value(), seen_->simulated_accept_length());
-    fmt::print("draft: {}\n", (options_.out / CheckpointDirectory::latest_name).string());
+    fmt::print("draft: {}\n", printable((options_.out / CheckpointDirectory::latest_name).string()));
   }
 
   /// Fixes the number of steps so that the rest fits into what is left of the time.
