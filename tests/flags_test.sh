@@ -63,6 +63,9 @@ for name in train decode convert plot show; do
   [[ "$output" == *", built for "* && "$output" != *$'\n'* ]] || fail "--version: $output"
   expect 0 "Exit status: 0 done; 1 refused for what was found in files or on the machine, or failed; 2 a command line" --help
   help="$output"
+  for flag in --version --help; do
+    row 2 "$flag: found a value, wanted none: it has no value" "${arguments[@]}" $flag=3
+  done
   row 2 "--stepz: found a flag that is not known, wanted one that --help names" "${arguments[@]}" --stepz=5
   row 2 "-x: found a flag that is not known, wanted one that --help names" "${arguments[@]}" -x
   row 2 '--\\x1b*2J: found a flag that is not known, *' "${arguments[@]}" --$'\e[2J'
@@ -98,6 +101,7 @@ row 2 "--minutes: found nan, wanted a number > 0" "${train[@]}" --minutes nan
 row 2 "--minutes: found inf, wanted a number > 0" "${train[@]}" --minutes inf
 row 2 "--minutes: found -3, wanted a number > 0" "${train[@]}" --minutes -3
 row 2 "--clip: found 1e400, wanted a number > 0 (infinity never clips), neither larger *" "${train[@]}" --clip 1e400
+row 2 "--clip: found 0e400, wanted a number > 0 (infinity never clips)" "${train[@]}" --clip 0e400
 row 2 "--eval-windows: found -1, wanted at least 1" "${train[@]}" --eval-windows -1
 row 2 "--keep: found 0, wanted at least 1" "${train[@]}" --keep 0
 row 2 "--save-every: found -1, wanted at least 0" "${train[@]}" --save-every -1
@@ -116,6 +120,9 @@ row 2 "--warmup: found 1, wanted at least 2 with --minutes: *" "${train[@]}" --w
 row 2 "--minutes: found it with --steps, wanted one of them" "${train[@]}" --minutes 1 --steps 1
 row 2 "--init-from: found it with --resume, wanted one of them" "${train[@]}" --resume --init-from "$dir/d"
 row 2 "--prefix-base: found it without --variable-prefix, *" "${train[@]}" --draft dflash --prefix-base 0.5
+for more in --prefix-base "--lk-kl-scale" "--lk-kl-decay"; do
+  row 2 "$more: found it with*" "${train[@]}" --init-from "$dir/d" $more 0.5
+done
 row 2 "--uneven-experts: found it with one process, *" "${train[@]}" --uneven-experts
 row 2 "--ttt-steps: found it with --draft dspark, wanted --draft eagle3" "${train[@]}" --draft dspark --ttt-steps 2
 row 2 "--lk-kl-scale: found it with --lk none, wanted --lk lambda" "${train[@]}" --lk-kl-scale 0.5
@@ -123,7 +130,7 @@ row 2 "--layers: aux layers: found 2, wanted 3" "${train[@]}" --layers 1,2
 row 2 "--layers: aux layer id: found 9223372036854775807, wanted 0 to 7*" "${train[@]}" --layers 1,2,9223372036854775807
 row 2 "--top-k: found it with --temperature 0, *" "${decode[@]}" --top-k 5
 row 2 "--verification: found it with --temperature 0, *" "${decode[@]}" --verification block
-row 2 "--temperature: found 1e-07, wanted 1e-06 to 1000000" "${decode[@]}" --temperature 1e-07
+row 2 "--temperature: found 1e-07, wanted 0, or 1e-06 to 1000000" "${decode[@]}" --temperature 1e-07
 row 2 "--logit-bias: found nan, wanted *" "${decode[@]}" --logit-bias 1 nan
 row 2 "--layer-ids: found it with --layout k3spec, wanted --layout engine" \
   "${convert[@]}" --layout k3spec --layer-ids after_layer_0

@@ -104,7 +104,7 @@ misuse "--min-p: found 2, wanted 0 to 1" "${draft[@]}" --min-p 2
 misuse "--repetition-penalty: found 0, wanted a number > 0" "${draft[@]}" --repetition-penalty 0
 misuse "--logit-bias: found 260, wanted 0 to 259" "${draft[@]}" --logit-bias 260 1
 misuse "--stop: found '', wanted at least one byte" "${draft[@]}" --stop ""
-misuse "--temperature: found -1, wanted 1e-06 to 1000000" "${draft[@]}" --temperature -1
+misuse "--temperature: found -1, wanted 0, or 1e-06 to 1000000" "${draft[@]}" --temperature -1
 misuse "--seed: found it with --temperature 0, wanted it with tokens that are drawn" "${draft[@]}" --seed 1
 refuse "--min-confidence: found 0.5, wanted a DSpark draft for it" "${draft[@]}" --min-confidence 0.5
 misuse "--min-confidence: found 2, wanted 0 to 1" "${draft[@]}" --min-confidence 2

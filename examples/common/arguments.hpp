@@ -38,7 +38,9 @@ class Arguments {
   /// \param about    what the program does
   /// \param version  what --version prints
   Arguments(const std::string& about, const std::string& version) : app_(about) {
-    app_.set_version_flag("--version", version, "Print the version, and the instructions that this was built for");
+    app_.set_version_flag("--version", version, "Print the version, and the instructions that this was built for")
+        ->disable_flag_override();
+    app_.get_help_ptr()->disable_flag_override();
     app_.allow_extras();  // told below, in our words
     app_.footer(
         "Exit status: 0 done; 1 refused for what was found in files or on the machine, or failed; 2 a command line "
@@ -138,8 +140,14 @@ class Arguments {
   /// \throws UsageError, and CLI::Success when help or version were asked for
   void parse(int argc, const char* const* argv) {
     for (int i = 1; i < argc; ++i) refuse_empty(argv[i]);
+    std::vector<std::string> given(argv, argv + argc);
+    std::vector<const char*> pointers;
+    for (std::string& argument : given) {
+      if (is_bracketed(argument)) argument.insert(0, no_list);
+      pointers.push_back(argument.c_str());
+    }
     try {
-      app_.parse(argc, argv);
+      app_.parse(argc, pointers.data());
     } catch (const CLI::Success&) {
       throw;
     } catch (const CLI::RequiredError&) {  // told below
@@ -148,7 +156,7 @@ class Arguments {
       refuse(e);
     }
     refuse_swallowed();
-    for (const std::string& extra : app_.remaining()) refuse_unknown(extra);
+    for (const std::string& extra : app_.remaining()) refuse_unknown(as_given(extra));
     for (const Entry& e : entries_) take(e);
   }
 
@@ -196,6 +204,15 @@ class Arguments {
     throw UsageError(flag, shown_value(value), fmt::format("one of {}", joined(names, ", ")));
   }
 
+  /// Before what CLI11 would take for a list: "[a,b]".
+  static constexpr const char* no_list = "\x1f";
+  static bool is_bracketed(const std::string& text) {
+    return text.size() > 1 && text.front() == '[' && text.back() == ']';
+  }
+  static std::string as_given(const std::string& value) {
+    return value[0] == *no_list && is_bracketed(value.substr(1)) ? value.substr(1) : value;
+  }
+
   bool is_flag(const std::string& text) const {
     return text.size() > 1 && text[0] == '-' && app_.get_option_no_throw(text) != nullptr;
   }
@@ -238,7 +255,8 @@ class Arguments {
     const std::size_t times = e.option->count() / e.count;
     if (times == 0 && e.option->get_required()) throw UsageError(name, "nothing", e.option->get_description());
     if (times > 1 && e.times == Times::once) throw UsageError(name, fmt::format("it {} times", times), "it once");
-    const auto& values = e.option->results();
+    std::vector<std::string> values;
+    for (const std::string& value : e.option->results()) values.push_back(as_given(value));
     for (std::size_t i = 0; i < times; ++i) e.take(name, Values(values).subspan(i * e.count, e.count));
   }
 

@@ -26,13 +26,22 @@ class UsageError : public Error {
 /// What was given, in quotes, so that blanks and nothing at all show, too.
 inline std::string shown_value(std::string_view text) { return '\'' + printable(text, 80) + '\''; }
 
+/// Whether a number's digits are all 0, whatever its exponent is: "0e400".
+inline bool is_zero(std::string_view number) {
+  return number.substr(0, number.find_first_of("eE")).find_first_not_of("-.0") == std::string_view::npos;
+}
+
 /// A decimal number, written without blanks, a plus or digits of another base, that is in the range: nothing is
 /// rounded, wrapped or cut. "inf" is a number where the range has it. \param flag  whose value it is \throws UsageError
 template <class T>
 T parse_number(const std::string& flag, std::string_view text, const Range<T>& range) {
   T value{};
   const char* end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data(), end, value);
+  auto [stop, failed] = std::from_chars(text.data(), end, value);
+  if (std::is_floating_point_v<T> && failed == std::errc::result_out_of_range && is_zero(text)) {
+    value = 0;
+    failed = std::errc();
+  }
   const bool number = stop == end && failed != std::errc::invalid_argument;
   if (number && failed == std::errc() && range.contains(value)) return value;
   std::string wanted = range.words();

@@ -57,7 +57,12 @@ inline void add_logit_changes(Arguments& arguments, Options& o) {
 inline void add_sampling_options(Arguments& arguments, Options& o) {
   const auto temperature = [&o](const std::string& flag, Arguments::Values v) {
     o.decode.temperature = parse_number(flag, v[0], any_number);
-    if (o.decode.temperature != 0) (void)parse_number(flag, v[0], DecodeOptions::temperature_range);
+    if (o.decode.temperature == 0) return;
+    try {
+      (void)parse_number(flag, v[0], DecodeOptions::temperature_range);
+    } catch (const UsageError& e) {
+      throw UsageError(e.subject(), e.found(), "0, or " + e.wanted());
+    }
   };
   arguments.add("--temperature", "FLOAT", "0: greedy; else tokens are drawn; 1e-06 to 1e+06", temperature)
       ->default_str("0");

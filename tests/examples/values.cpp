@@ -69,6 +69,10 @@ TEST_CASE("what is no number, or out of range, is refused in one style") {
                                          "precision goes");
   }
   CHECK(refusal("1e400", clip) != "nothing refused");
+  for (const char* text : {"0e400", "-0.00e400", "0e-400"}) {
+    CHECK(examples::parse_number("--n", text, share) == 0);
+    CHECK(refusal(text, positive) == "--n: found " + std::string(text) + ", wanted a number > 0");
+  }
   CHECK_THROWS_WITH_AS(examples::parse_numbers("--n", "1,,3", steps), "--n: found '', wanted a whole number, 1 to 100",
                        UsageError);
 }
