@@ -20,6 +20,7 @@
 #include "common/notes.hpp"
 #include "common/places.hpp"
 #include "common/program.hpp"
+#include "common/run_folder.hpp"
 
 using namespace k3spec;
 namespace fs = std::filesystem;
@@ -123,18 +124,30 @@ bool is_own_file(const fs::path& path, F&& is_own) {
   }
 }
 
+/// Whether a file says of itself that it is a draft's.
+bool is_draft_config(const fs::path& path) {
+  try {
+    return io::draft_kind(io::read_json(path)).has_value();
+  } catch (const Error&) {  // something else
+    return false;
+  }
+}
+
 /// \throws Error when a file would come where one is that is read, or that this program did not write
 void check_outputs(const Options& o) {
   std::vector<io::NamedPath> inputs{{"--draft", o.draft}};
   if (!o.target.empty()) inputs.push_back({"--target", o.target});
   io::refuse_inputs({"--out", o.out}, inputs);
+  examples::refuse_run_folder({"--out", o.out});
   const fs::path weights = o.out / io::Checkpoint::single_name, config = o.out / draft_config_name;
   const auto is_draft = [&](const fs::path&) {
     return is_own_file(weights, [](const auto& file) { return file.metadata().count(mark.first) != 0; });
   };
   io::refuse_other_files({"--out", weights}, inputs, "a draft of convert_draft's", is_draft);
-  io::refuse_other_files({"--out", config}, inputs, "a draft of convert_draft's", is_draft);
+  io::refuse_other_files({"--out", config}, inputs, "a draft of convert_draft's",
+                         [&](const fs::path& path) { return is_draft(weights) && is_draft_config(path); });
   if (o.probe.empty()) return;
+  examples::refuse_runs_own({"--probe", o.probe});
   for (const fs::path& file : {weights, config}) {
     const fs::path within = io::whole_path(file).lexically_relative(io::whole_path(o.probe));
     if (within.empty() || *within.begin() == "..") continue;

@@ -68,6 +68,18 @@ expect 1 "--out: found $dir/v3.1/latest/model.safetensors, a file that is not a 
   --draft "$own" --out "$dir/v3.1/latest"
 expect 1 "--out: found $dir/target, which is also --target" --draft "$own" --out "$dir/target" --target "$dir/target"
 expect 1 "--out: found $dir/target/config.json, a file that is not a draft of" --draft "$own" --out "$dir/target"
+cp -r "$engine" "$dir/mixed" && cp "$tiny/config.json" "$dir/mixed"
+expect 1 "--out: found $dir/mixed/config.json, a file that is not a draft of" --draft "$own" --out "$dir/mixed"
+cmp "$tiny/config.json" "$dir/mixed/config.json" || fail "a config.json of somebody's is gone"
+# In a run's folder it would be taken for the run's draft; what lies in the run's own the run removes.
+cp -r "$dir/v3" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
+for name in v3 unmarked; do
+  expect 1 "--out: found $dir/$name, the folder of a training run, wanted another one" --draft "$own" --out "$dir/$name"
+  [[ ! -e "$dir/$name/config.json" ]] || fail "a draft is in the folder of a run"
+done
+expect 1 "--out: found $dir/v3/.k3spec/a, in a folder that is a run's own" --draft "$own" --out "$dir/v3/.k3spec/a"
+expect 1 "--probe: found $dir/v3/.k3spec/a, in a folder that is a run's own" --draft "$own" --out "$dir/e" \
+  --probe "$dir/v3/.k3spec/a"
 expect 1 "--probe: found $own/model.safetensors, which is also $own/model.safetensors of --draft" \
   --draft "$own" --out "$dir/e" --probe "$own/model.safetensors"
 expect 1 "--probe: found $dir/notes, a file that is not a probe" --draft "$own" --out "$dir/e" --probe "$dir/notes"

@@ -44,6 +44,11 @@ refuse "bad.jsonl: line 1" "a=$dir/bad.jsonl" --out "$dir/no.svg"
 mkfifo "$dir/fifo"
 refuse "fifo: found a FIFO, wanted a regular file" "a=$dir/fifo" --out "$dir/no.svg"
 
+# No list is made of a name in brackets, and nothing comes where a run removes it.
+refuse "x,b=$dir/a.jsonl]: found No such file or directory" "[a=x,b=$dir/a.jsonl]" --out "$dir/no.svg"
+mkdir "$dir/.k3spec"
+refuse "--out: found $dir/.k3spec/a.svg, in a folder that is a run's own" "a=$dir/a.jsonl" --out "$dir/.k3spec/a.svg"
+
 # The picture goes where a link leads; a device and a FIFO take it and stay.
 ln -s target.svg "$dir/link.svg" && ln -s /dev/null "$dir/null"
 "$program" "a<b=$dir/a.jsonl" "other=$dir/a.jsonl" --out "$dir/link.svg" >/dev/null || fail "no plot by a link"
