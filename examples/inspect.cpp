@@ -105,12 +105,14 @@ int main(int argc, char** argv) {
     arguments.parse(argc, argv);
 
     const auto checkpoint = io::Checkpoint::open(path, prefix);
+    const auto file = config_file(path);
+    std::vector<std::string> of_config;
+    if (!config.empty()) of_config = configs_by_name.at(config)(io::read_json(file), file.string());
     if (!quiet) print_metadata(checkpoint);
     print_tensors(checkpoint, !quiet);
     for (const auto& note : checkpoint.notes()) print_note(note);
     if (config.empty()) return;
-    const auto file = config_file(path);
-    for (const auto& note : configs_by_name.at(config)(io::read_json(file), file.string())) print_note(note);
+    for (const auto& note : of_config) print_note(note);
     fmt::print("{}: agrees with {}\n", shown(file.string()), config);
   });
 }

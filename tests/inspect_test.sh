@@ -9,6 +9,7 @@ expect 0 $'\nmodel.norm.weight ' "$tiny" --prefix language_model.
 expect 0 "--config" --help
 expect 1 "hidden_size: found 128, wanted 512" "$tiny" --config kimi-k3-small
 expect 1 "found 23 differences" "$tiny" --config kimi-k3
+[[ "$output" != *" tensors "* ]] || fail "a checkpoint that is refused was listed: $output"
 # A name that would clear the screen, and one of a megabyte, are shown so that a terminal and a reader can bear it.
 empty_tensor() {  # its name, and a metadata's, in JSON
   safetensors "{\"__metadata__\":{\"$1\":\"$1\"},\"$1\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}"
