@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// From what was asked for to a run.
-/// defines: load_target_from, conventions_of, default_layers, run_bytes, layers_of, setup_of, run
+/// defines: load_target_from, conventions_of, run_bytes, layers_of, setup_of, run
 
 #include <filesystem>
 #include <optional>
@@ -17,6 +17,7 @@
 
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"
+#include "default_layers.hpp"
 #include "flags.hpp"
 #include "training_run.hpp"
 
@@ -39,16 +40,6 @@ typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
   conventions.aux_stream = job.options.aux_stream;
   conventions.layer_ids = job.options.layer_ids;
   return conventions;
-}
-
-/// What `defaults()` gives, or says there cannot be.
-template <class F>
-std::vector<index_t> default_layers(F&& defaults) {
-  try {
-    return defaults();
-  } catch (const Error& e) {
-    throw Error("--layers", "nothing, and " + e.subject() + " " + e.found(), e.wanted());
-  }
 }
 
 /// Bytes that a run holds at once, but for texts.

@@ -1,0 +1,12 @@
+#include "examples/train_draft/default_layers.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace k3spec;
+
+TEST_CASE("a target that has no default layers is told to whoever may name others: by --layers") {
+  CHECK(examples::default_layers([] { return std::vector<index_t>{1, 2}; }) == std::vector<index_t>{1, 2});
+  const auto none = []() -> std::vector<index_t> { throw Error("target layers", "4", "at least 6"); };
+  CHECK_THROWS_WITH_AS(examples::default_layers(none),
+                       "--layers: found nothing, and target layers 4, wanted at least 6", Error);
+}
