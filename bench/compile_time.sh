@@ -12,7 +12,7 @@ trap 'rm -r "$scratch"' EXIT
 echo '#include <Eigen/Core>' >"$scratch/eigen.cpp"
 umbrellas=(layers drafts io target decode train all)
 for name in "${umbrellas[@]}"; do echo "#include <k3spec/$name.hpp>" >"$scratch/$name.cpp"; done
-cp "$root/bench/training_step.cpp" "$scratch/step.cpp"
+cp "$root/bench/compile/training_step.cpp" "$scratch/step.cpp"
 TIMEFORMAT='%U %S'
 for _ in $(seq "$rounds"); do
   for name in eigen "${umbrellas[@]}" step; do

@@ -87,3 +87,15 @@ TEST_CASE("a copy whose link became a folder is read, with a note") {
   run.means(run.latest(), run.latest().string() + ": a folder of its own, no link to a checkpoint: what is in " +
                               run.newest() + " may be newer");
 }
+
+TEST_CASE("of checkpoints of one step, the newest is the one with the higher number behind .again") {
+  const test::TemporaryDirectory run;
+  for (const char* name : {"step-00000007.again10", "step-00000007.again2", "step-00000007.again", "step-00000007"}) {
+    fs::create_directory(run / name);
+    test::write(run / name / "config.json", "{}");
+  }
+  for (const char* name : {"step-00000007.again10", "step-00000007.again2", "step-00000007.again", "step-00000007"}) {
+    CHECK(k3spec::detail::newest_checkpoint(run.path()) == run / name);
+    fs::remove_all(run / name);
+  }
+}

@@ -1,13 +1,14 @@
 #pragma once
 /// \file
 /// How the folders are called that a run leaves its checkpoints in.
-/// defines: checkpoint_name, checkpoint_step
+/// defines: checkpoint_name, checkpoint_step, CheckpointAge, checkpoint_age
 
 #include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
@@ -39,6 +40,19 @@ inline std::optional<index_t> checkpoint_step(std::string_view name) {
   if (again == std::string_view::npos) return step;
   const std::string_view count = name.substr(again + detail::checkpoint_again.size());
   return count.empty() || number(count) ? step : std::nullopt;
+}
+
+/// A checkpoint's step, and how often that had been saved before: the larger, the newer.
+using CheckpointAge = std::pair<index_t, index_t>;
+
+/// \param name  one of checkpoint_name's
+inline CheckpointAge checkpoint_age(std::string_view name) {
+  const index_t step = *checkpoint_step(name);
+  const auto at = name.find(detail::checkpoint_again);
+  if (at == std::string_view::npos) return {step, 0};
+  index_t again = 1;  // of ".again"
+  std::from_chars(name.data() + at + detail::checkpoint_again.size(), name.data() + name.size(), again);
+  return {step, again};
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -34,13 +34,15 @@ inline bool is_draft_folder(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path / draft_config_name, ignored);
 }
 
-/// The checkpoint of the highest step in a run's folder.
+/// The checkpoint of the highest step in a run's folder, and of several of one step that with the last number behind
+/// `.again`.
 inline std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run) {
-  std::optional<std::pair<index_t, std::filesystem::path>> best;
+  std::optional<std::pair<CheckpointAge, std::filesystem::path>> best;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(run, ignored)) {
-    const auto step = checkpoint_step(entry.path().filename().string());
-    if (step && (!best || *step > best->first) && is_draft_folder(entry.path())) best.emplace(*step, entry.path());
+    const std::string name = entry.path().filename().string();
+    if (!checkpoint_step(name) || !is_draft_folder(entry.path())) continue;
+    if (!best || checkpoint_age(name) > best->first) best.emplace(checkpoint_age(name), entry.path());
   }
   return best ? std::optional(best->second) : std::nullopt;
 }

@@ -1,32 +1,16 @@
 #pragma once
 /// \file
 /// What stands in a run's folder, by its name and by what is in it.
-/// defines: CheckpointAge, checkpoint_age
+/// defines: detail::is_directory, detail::is_there, detail::has_checkpoint, detail::holds_checkpoint, detail::names_in
 
-#include <charconv>
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
-#include <k3spec/core/extents.hpp>
-#include <k3spec/drafts/checkpoint_name.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE {
-
-/// A checkpoint's step, and how often that had been saved before: the larger, the newer.
-using CheckpointAge = std::pair<index_t, index_t>;
-
-/// \param name  one of checkpoint_name's
-inline CheckpointAge checkpoint_age(const std::string& name) {
-  const index_t step = *checkpoint_step(name);
-  const auto at = name.find(detail::checkpoint_again);
-  if (at == std::string::npos) return {step, 0};
-  index_t again = 1;  // of ".again"
-  std::from_chars(name.data() + at + detail::checkpoint_again.size(), name.data() + name.size(), again);
-  return {step, again};
-}
 
 namespace detail {
 
