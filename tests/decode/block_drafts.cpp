@@ -80,14 +80,14 @@ double small_p_of(std::uint64_t seed, double min_confidence, double least_accept
 
 }  // namespace
 
-TEST_CASE("random block drafts: greedy decoding equals plain decoding on all prompts, blocks of 2, 5, 8, 16") {
+TEST_CASE("random block drafts: greedy decoding equals plain decoding, blocks of 2, 5, 8, 16") {
   for_each_draft<Config>([](const char* name, auto draft) {
     using Draft = typename decltype(draft)::type;
     Parameters<Draft, float> random;
     random.initialize(5);
     for (const index_t block_size : {2, 5, 8, 16}) {
       const double per_forward =
-          check_lossless<Draft>(random.weights(), tiny_layers, decode_options(chain_of<Draft>(block_size), 16));
+          check_lossless<Draft>(random.weights(), tiny_layers, decode_options(chain_of<Draft>(block_size), 16), 8);
       CHECK_MESSAGE(per_forward < 1.3, name, ": ", per_forward);
     }
   });
