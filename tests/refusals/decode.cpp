@@ -113,9 +113,11 @@ TEST_CASE("block drafts' heads") {
     return a.planned_right([](auto& arena) { return Heads::Block::allocate(arena, 2, 3); });
   };
   const auto states = [](Arguments& a) { return a.rows<const float, hidden>("hidden_states", 6, Blame::any); };
+  const auto slots = [](Arguments& a) { return a.index("slots", 3, 7); };  // 7 do not divide 6 rows
   const auto slot = [](Arguments& a) { return a.index("slot", 0, 3); };
   refuses({"decode/block_heads.hpp begin"}, [&](Arguments& a) {
-    heads.begin(device, packed, states(a), 3, a.matrix<float>("logits", 6, vocab), block(a));
+    const auto n = slots(a);
+    heads.begin(device, packed, states(a), n, a.matrix<float>("logits", 6, vocab), block(a));
   });
   const auto begun = [&](Arguments& a) {
     const auto b = block(a);
@@ -128,7 +130,8 @@ TEST_CASE("block drafts' heads") {
   });
   refuses({"decode/block_heads.hpp confidence"}, [&](Arguments& a) {
     const auto b = begun(a);
-    heads.confidence(device, packed, states(a), 3, slot(a), b);
+    const auto n = slots(a);
+    heads.confidence(device, packed, states(a), n, slot(a), b);
   });
   refuses({"decode/block_heads.hpp correct"}, [&](Arguments& a) {
     const auto b = begun(a);

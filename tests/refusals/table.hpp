@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <set>
 #include <string>
@@ -141,7 +142,15 @@ class Arguments {
   const std::string& changed() const { return changed_; }
   /// Whether an error of this subject says what is wrong.
   bool may_blame(const std::string& subject) const {
-    const auto in_subject = [&](const std::string& name) { return subject.find(name) != std::string::npos; };
+    const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+    // As a word: "row" is not named by "rows".
+    const auto in_subject = [&](const std::string& name) {
+      for (auto at = subject.find(name); at != std::string::npos; at = subject.find(name, at + 1)) {
+        const auto end = at + name.size();
+        if ((at == 0 || !is_part(subject[at - 1])) && (end == subject.size() || !is_part(subject[end]))) return true;
+      }
+      return false;
+    };
     return in_subject(name_) || (blame_ == Blame::any && std::any_of(names_.begin(), names_.end(), in_subject));
   }
 

@@ -181,7 +181,7 @@ BlockBatch<T, Width> block_batch(Arguments& a, bool prefixed) {
                          .input_ids = a.tokens("input_ids", {0, 1, 2, 3, 21}, 22, Blame::own, "token at row 4"),
                          .loss_mask = a.vector<std::uint8_t>("loss_mask", positions, 1),
                          .target_hidden = a.rows<const T, Width>("target_hidden", positions),
-                         .anchors = a.ids("anchor", {1, 2}, positions),
+                         .anchors = a.tokens("anchors", {1, 2}, positions, refusals::Blame::own, "anchor"),
                          .keep = a.vector<std::uint8_t>("keep", blocks, 1)};
   b.documents.start = a.optional_vector<index_t>("document starts", positions);
   std::vector<index_t> left{4, 3, 2, 1, 0};
