@@ -22,5 +22,6 @@ export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 unbuilt=0
 cmake --build "$build" --parallel "$(nproc)" -- -k 0 || unbuilt=1
 
-{ ctest --test-dir "$build" --verbose --no-tests=error "$@" </dev/null 2>&1 || true; } | tee "$log" |
+# Tests that build take all cores by themselves; many others take one.
+{ ctest --test-dir "$build" --parallel "$(nproc)" --verbose --no-tests=error "$@" </dev/null 2>&1 || true; } | tee "$log" |
   awk -v unbuilt="$unbuilt" -f tests/count.awk
