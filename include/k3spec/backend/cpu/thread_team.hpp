@@ -138,7 +138,7 @@ class ThreadTeam {
     return state_.load(std::memory_order_acquire);
   }
 
-  /// By a clock that nobody sets. <chrono> would cost each unit a tenth of what Eigen does.
+  /// By a clock that nobody sets. std::chrono would cost each unit a twentieth of what Eigen does.
   static std::int64_t now_ns() {
     std::timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
