@@ -45,6 +45,7 @@ inline std::optional<index_t> checkpoint_step(std::string_view name) {
 /// A checkpoint's step, and how often that had been saved before: the larger, the newer.
 using CheckpointAge = std::pair<index_t, index_t>;
 
+/// How new a checkpoint is.
 /// \param name  one of checkpoint_name's
 inline CheckpointAge checkpoint_age(std::string_view name) {
   const index_t step = *checkpoint_step(name);
