@@ -12,7 +12,7 @@
 #include <k3spec/losses/log_softmax.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
-// drafts: the models that draft, their vocabulary and files
+// drafts: the models that draft, their vocabulary and files (these: io.hpp)
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/drafts/block_layer.hpp>
