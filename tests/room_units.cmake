@@ -1,7 +1,7 @@
 # Most of what it costs to compile a test is the models that it instantiates, and the tests of a room instantiate the
 # same ones: together they compile in a third of the time.
 option(K3SPEC_ROOM_UNITS "Compile the tests of a room together; OFF, for work on one test: each file alone" ON)
-set(K3SPEC_ROOM_UNIT_FILES 16 CACHE STRING "Files that are compiled together at most")
+set(K3SPEC_ROOM_UNIT_FILES 8 CACHE STRING "Files that are compiled together at most")
 
 # k3spec_room_units(<out> <room> <extension> <source>...): the sources that stand for these, a few in each.
 function(k3spec_room_units out room extension)
