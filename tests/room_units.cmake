@@ -1,5 +1,5 @@
 # Most of what it costs to compile a test is the models that it instantiates, and the tests of a room instantiate the
-# same ones: together they compile in a third of the time.
+# same ones: together they compile in less time.
 option(K3SPEC_ROOM_UNITS "Compile the tests of a room together; OFF, for work on one test: each file alone" ON)
 set(K3SPEC_ROOM_UNIT_FILES 8 CACHE STRING "Files that are compiled together at most")
 
