@@ -12,8 +12,8 @@
 #include <string>
 
 #include <k3spec/decode/plain.hpp>
+#include <k3spec/run/eagle3_method.hpp>
 #include <k3spec/target/load.hpp>
-#include <k3spec/train/eagle3_method.hpp>
 
 namespace {
 

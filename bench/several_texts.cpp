@@ -11,7 +11,7 @@
 #include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/decode/no_draft.hpp>
 #include <k3spec/decode/speculative.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
 
 namespace {

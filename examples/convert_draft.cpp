@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <k3spec/core/finite.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
-#include <k3spec/drafts/engine_layout.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/io/engine_layout.hpp>
 #include <k3spec/io/outputs.hpp>
 
 #include "common/eagle3_form.hpp"

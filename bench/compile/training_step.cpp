@@ -1,10 +1,10 @@
 // What a program of one draft compiles: a training step of EAGLE-3, with its objective and the optimizer, for
 // compile_time.sh.
+#include <k3spec/batches/teacher.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/drafts.hpp>
-#include <k3spec/train/adamw.hpp>
-#include <k3spec/train/teacher.hpp>
-#include <k3spec/train/ttt_objective.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
+#include <k3spec/optimiser/adamw.hpp>
 
 using namespace k3spec;
 using Draft = Eagle3Draft<configs::KimiK3Tiny>;

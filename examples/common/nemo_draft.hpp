@@ -12,9 +12,9 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
 
 #include "eagle3_form.hpp"
 #include "notes.hpp"

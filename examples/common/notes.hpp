@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <k3spec/drafts/draft_folder.hpp>
+#include <k3spec/io/draft_folder.hpp>
 
 #include "program.hpp"
 

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include <k3spec/core/error.hpp>
+#include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/io/outputs.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
 
 namespace k3spec::examples {
 

@@ -12,7 +12,7 @@
 
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/decode/speculative.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
 
 #include "../common/eagle3_form.hpp"

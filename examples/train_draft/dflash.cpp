@@ -1,4 +1,4 @@
-#include <k3spec/train/block_methods.hpp>
+#include <k3spec/run/block_methods.hpp>
 
 #include "run.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/train/eagle3_method.hpp>
+#include <k3spec/run/eagle3_method.hpp>
 
 #include "../common/notes.hpp"
 #include "run.hpp"

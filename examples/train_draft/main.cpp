@@ -6,9 +6,9 @@
 #include <string>
 
 #include <k3spec/core/format.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/train/checkpoint.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
+#include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/run/trainer_checkpoint.hpp>
 
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"

@@ -12,8 +12,8 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/parallel_options.hpp>
 #include <k3spec/core/device.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
-#include <k3spec/train/train_settings.hpp>
+#include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/run/train_settings.hpp>
 
 #include "../common/eagle3_form.hpp"
 #include "../common/program.hpp"

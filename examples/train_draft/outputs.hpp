@@ -11,9 +11,9 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/io/json_log.hpp>
 #include <k3spec/io/outputs.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
-#include <k3spec/train/json_log.hpp>
 
 #include "../common/run_folder.hpp"
 #include "options.hpp"

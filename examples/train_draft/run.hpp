@@ -11,9 +11,9 @@
 
 #include <k3spec/core/finite.hpp>
 #include <k3spec/core/format.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/run/trainer.hpp>
 #include <k3spec/target/load.hpp>
-#include <k3spec/train/trainer.hpp>
 
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"

@@ -12,10 +12,10 @@
 #include <string>
 
 #include <k3spec/core/format.hpp>
-#include <k3spec/train/json_log.hpp>
-#include <k3spec/train/progress.hpp>
-#include <k3spec/train/trainer.hpp>
+#include <k3spec/io/json_log.hpp>
+#include <k3spec/run/trainer.hpp>
 
+#include "../common/progress.hpp"
 #include "outputs.hpp"
 
 namespace k3spec::examples {

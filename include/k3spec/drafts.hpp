@@ -12,12 +12,12 @@
 #include <k3spec/losses/log_softmax.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 
-// drafts: the models that draft, their vocabulary and files (these: io.hpp)
+// drafts: the models that draft, and what their weights begin with (their vocabulary and files: io.hpp)
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/drafts/block_layer.hpp>
-#include <k3spec/drafts/checkpoint_name.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/drafts/fc_init.hpp>

@@ -32,7 +32,15 @@
 #include <k3spec/io/unknown_fields.hpp>
 
 // of drafts: how they are found, loaded, saved and handed to engines
-#include <k3spec/drafts/draft_checkpoint.hpp>
-#include <k3spec/drafts/draft_folder.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
-#include <k3spec/drafts/engine_layout.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/io/draft_folder.hpp>
+#include <k3spec/io/draft_vocabulary.hpp>
+#include <k3spec/io/engine_layout.hpp>
+
+// of runs: the folder of checkpoints, whose it is, and the log
+#include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/io/checkpoint_manifest.hpp>
+#include <k3spec/io/checkpoint_name.hpp>
+#include <k3spec/io/checkpoint_places.hpp>
+#include <k3spec/io/json_log.hpp>
+#include <k3spec/io/run_lock.hpp>

@@ -82,6 +82,7 @@
 #include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/gather_rows.hpp>
 #include <k3spec/ops/kda.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/rms_norm.hpp>

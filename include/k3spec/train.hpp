@@ -7,39 +7,39 @@
 #include <k3spec/io.hpp>
 #include <k3spec/target.hpp>
 
-// train: trainers, optimizer, schedule, checkpoints, metrics
-#include <k3spec/train/adamw.hpp>
-#include <k3spec/train/anchors.hpp>
-#include <k3spec/train/block_batch.hpp>
-#include <k3spec/train/block_methods.hpp>
-#include <k3spec/train/block_metrics.hpp>
-#include <k3spec/train/block_rows.hpp>
-#include <k3spec/train/check_checkpoint.hpp>
-#include <k3spec/train/checkpoint.hpp>
-#include <k3spec/train/checkpoint_directory.hpp>
-#include <k3spec/train/checkpoint_manifest.hpp>
-#include <k3spec/train/checkpoint_places.hpp>
-#include <k3spec/train/dflash_objective.hpp>
-#include <k3spec/train/documents.hpp>
-#include <k3spec/train/dspark_heads.hpp>
-#include <k3spec/train/dspark_objective.hpp>
-#include <k3spec/train/eagle3_method.hpp>
-#include <k3spec/train/fc_init.hpp>
-#include <k3spec/train/fingerprint.hpp>
-#include <k3spec/train/gradient_norm.hpp>
-#include <k3spec/train/json_log.hpp>
-#include <k3spec/train/metrics.hpp>
-#include <k3spec/train/nothing_supervised.hpp>
-#include <k3spec/train/progress.hpp>
-#include <k3spec/train/run_lock.hpp>
-#include <k3spec/train/run_sources.hpp>
-#include <k3spec/train/schedule.hpp>
-#include <k3spec/train/target_features.hpp>
-#include <k3spec/train/target_states.hpp>
-#include <k3spec/train/teacher.hpp>
-#include <k3spec/train/text.hpp>
-#include <k3spec/train/train_settings.hpp>
-#include <k3spec/train/trainer.hpp>
-#include <k3spec/train/ttt_batch.hpp>
-#include <k3spec/train/ttt_loss.hpp>
-#include <k3spec/train/ttt_objective.hpp>
+// batches: text and documents, batches of both kinds of drafts, what the target says to them
+#include <k3spec/batches/anchors.hpp>
+#include <k3spec/batches/block_batch.hpp>
+#include <k3spec/batches/documents.hpp>
+#include <k3spec/batches/fingerprint.hpp>
+#include <k3spec/batches/nothing_supervised.hpp>
+#include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_features.hpp>
+#include <k3spec/batches/target_states.hpp>
+#include <k3spec/batches/teacher.hpp>
+#include <k3spec/batches/text.hpp>
+#include <k3spec/batches/ttt_batch.hpp>
+
+// objectives: what is learnt: the losses of whole batches, their gradients and metrics
+#include <k3spec/objectives/block_metrics.hpp>
+#include <k3spec/objectives/dflash_objective.hpp>
+#include <k3spec/objectives/dspark_heads.hpp>
+#include <k3spec/objectives/dspark_objective.hpp>
+#include <k3spec/objectives/ttt_loss.hpp>
+#include <k3spec/objectives/ttt_metrics.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
+#include <k3spec/objectives/ttt_result.hpp>
+
+// optimiser: AdamW, the norm that clips gradients, the learning rate of a step
+#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/gradient_norm.hpp>
+#include <k3spec/optimiser/schedule.hpp>
+
+// run: a training run: trainer, the methods it trains with, settings, checkpoints
+#include <k3spec/run/block_methods.hpp>
+#include <k3spec/run/check_checkpoint.hpp>
+#include <k3spec/run/eagle3_method.hpp>
+#include <k3spec/run/run_sources.hpp>
+#include <k3spec/run/train_settings.hpp>
+#include <k3spec/run/trainer.hpp>
+#include <k3spec/run/trainer_checkpoint.hpp>

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include <tests/cuda/device.hpp>
+#include <tests/optimiser/odd_model.hpp>
 #include <tests/support/same_bits.hpp>
-#include <tests/train/odd_model.hpp>
-#include <k3spec/train/adamw.hpp>
+#include <k3spec/optimiser/adamw.hpp>
 
 using namespace k3spec;
 using test::OddModel;

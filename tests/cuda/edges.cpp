@@ -1,7 +1,7 @@
 // Shapes, addresses and aliases at the edge: Cuda makes of them what Cpu makes of them, in bits.
 #include <tests/cuda/both_devices.hpp>
 #include <k3spec/ops/embedding.hpp>
-#include <k3spec/train/gradient_norm.hpp>
+#include <k3spec/optimiser/gradient_norm.hpp>
 
 using namespace k3spec;
 using test::check_both;

@@ -5,7 +5,7 @@
 
 #include <tests/cuda/device.hpp>
 #include <k3spec/ops/embedding.hpp>
-#include <k3spec/train/gradient_norm.hpp>
+#include <k3spec/optimiser/gradient_norm.hpp>
 
 using namespace k3spec;
 

@@ -1,7 +1,7 @@
 // Decoding with DFlash and DSpark drafts gives the target's own tokens, and at a temperature its distribution.
 #include <doctest/doctest.h>
 
-#include <k3spec/drafts/draft_checkpoint.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
 
 #include "tests/decode/block_drafts.hpp"
 #include "tests/decode/several.hpp"

@@ -11,9 +11,9 @@
 
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
-#include <k3spec/drafts/draft_checkpoint.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
 
 #include "tests/support/temporary.hpp"
 

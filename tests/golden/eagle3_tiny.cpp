@@ -4,11 +4,11 @@
 
 #include <tests/support/reference_case.hpp>
 
+#include <k3spec/objectives/ttt_objective.hpp>
+#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/schedule.hpp>
 #include <k3spec/target/forward.hpp>
 #include <k3spec/target/load.hpp>
-#include <k3spec/train/adamw.hpp>
-#include <k3spec/train/schedule.hpp>
-#include <k3spec/train/ttt_objective.hpp>
 
 using namespace k3spec;
 using Config = configs::KimiK3Tiny;

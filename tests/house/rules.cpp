@@ -13,7 +13,7 @@ class Tree {
  public:
   Tree() : root_(house::fs::temp_directory_path() / ("k3spec_house_" + std::to_string(::getpid()))) {
     write("all.hpp", {"<k3spec/core/a.hpp>", "<k3spec/core/format.hpp>", "<k3spec/ops/b.hpp>", "<k3spec/drafts/c.hpp>",
-                      "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>",
+                      "<k3spec/target/d.hpp>", "<k3spec/io/e.hpp>", "<k3spec/run/f.hpp>",
                       "<k3spec/backend/cpu/packet_eigen.hpp>"});
     write("cuda.hpp", {"<k3spec/all.hpp>", "<k3spec/backend/cuda/launch.hpp>", "<k3spec/comm/nccl.hpp>"});
     write("core/a.hpp", {"<vector>"});
@@ -25,7 +25,7 @@ class Tree {
     write("drafts/c.hpp", {"<k3spec/ops/b.hpp>"});
     write("target/d.hpp", {"<k3spec/ops/b.hpp>", "<k3spec/io/e.hpp>"});
     write("io/e.hpp", {"<k3spec/core/a.hpp>"});
-    write("train/f.hpp", {"<k3spec/drafts/c.hpp>", "<k3spec/target/d.hpp>"});
+    write("run/f.hpp", {"<k3spec/drafts/c.hpp>", "<k3spec/target/d.hpp>"});
   }
   ~Tree() { house::fs::remove_all(root_); }
   Tree(const Tree&) = delete;
@@ -101,7 +101,7 @@ TEST_CASE("examples are cut out of a page") {
 TEST_CASE("planted back arrows are found") {
   CHECK(broken_by("core/a.hpp", {"<k3spec/ops/b.hpp>"}) == "core/a.hpp: back arrow to ops/b.hpp");
   CHECK(broken_by("drafts/c.hpp", {"<k3spec/target/d.hpp>"}) == "drafts/c.hpp: back arrow to target/d.hpp");
-  CHECK(broken_by("target/d.hpp", {"<k3spec/train/f.hpp>"}) == "target/d.hpp: back arrow to train/f.hpp");
+  CHECK(broken_by("target/d.hpp", {"<k3spec/run/f.hpp>"}) == "target/d.hpp: back arrow to run/f.hpp");
   CHECK(broken_by("io/e.hpp", {"<k3spec/backend/cpu/packet_eigen.hpp>"}) ==
         "io/e.hpp: back arrow to backend/cpu/packet_eigen.hpp");
   CHECK(broken_by("ops/b.hpp", {"<k3spec/io/e.hpp>"}) == "ops/b.hpp: back arrow to io/e.hpp");
@@ -134,19 +134,19 @@ TEST_CASE("a header that compilers could read before they are refused is found")
 }
 
 TEST_CASE("a room's umbrella brings the room, and the light ones no files") {
-  const std::string c = "<k3spec/drafts/c.hpp>", f = "<k3spec/train/f.hpp>";
+  const std::string c = "<k3spec/drafts/c.hpp>", f = "<k3spec/run/f.hpp>";
   const auto tree_with = [](const std::string& name, const std::vector<std::string>& includes) {
     const Tree tree;
-    tree.write("all.hpp", {"<k3spec/core/format.hpp>", "<k3spec/io/e.hpp>", "<k3spec/train/f.hpp>",
-                           "<k3spec/train/g.hpp>", "<k3spec/drafts/files.hpp>", "<k3spec/" + name + ">"});
-    tree.write("train/g.hpp", {"<k3spec/core/a.hpp>"});
-    tree.write("drafts/files.hpp", {"<k3spec/io/e.hpp>"});
+    tree.write("all.hpp", {"<k3spec/core/format.hpp>", "<k3spec/io/e.hpp>", "<k3spec/run/f.hpp>", "<k3spec/run/g.hpp>",
+                           "<k3spec/drafts/files.hpp>", "<k3spec/" + name + ">"});
+    tree.write("run/g.hpp", {"<k3spec/core/a.hpp>"});
+    tree.write("drafts/files.hpp", {"<k3spec/core/a.hpp>", "<filesystem>"});
     tree.write(name, includes);
     return tree.violations();
   };
   using Found = std::vector<std::string>;
-  CHECK(tree_with("train.hpp", {f, "<k3spec/train/g.hpp>"}) == Found{});
-  CHECK(tree_with("train.hpp", {f}) == Found{"train/g.hpp: cannot be reached from train.hpp"});
+  CHECK(tree_with("train.hpp", {f, "<k3spec/run/g.hpp>"}) == Found{});
+  CHECK(tree_with("train.hpp", {f}) == Found{"run/g.hpp: cannot be reached from train.hpp"});
   CHECK(tree_with("drafts.hpp", {c}) == Found{});
   CHECK(tree_with("drafts.hpp", {"<k3spec/core/a.hpp>"}) == Found{"drafts/c.hpp: cannot be reached from drafts.hpp"});
   CHECK(tree_with("drafts.hpp", {c, "<k3spec/drafts/files.hpp>"}) == Found{"drafts.hpp: brings files"});

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <k3spec/train/ttt_objective.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
 
 using namespace k3spec;
 

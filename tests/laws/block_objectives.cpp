@@ -5,8 +5,8 @@
 
 #include <tests/laws/check_laws.hpp>
 #include <tests/support/case_configs.hpp>
-#include <k3spec/train/dflash_objective.hpp>
-#include <k3spec/train/dspark_objective.hpp>
+#include <k3spec/objectives/dflash_objective.hpp>
+#include <k3spec/objectives/dspark_objective.hpp>
 
 using namespace k3spec;
 using laws::Gradient;

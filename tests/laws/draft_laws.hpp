@@ -4,7 +4,7 @@
 
 #include <tests/laws/laws.hpp>
 #include <tests/support/case_configs.hpp>
-#include <k3spec/train/ttt_objective.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
 
 namespace k3spec::laws {
 

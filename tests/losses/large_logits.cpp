@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <k3spec/losses/dspark_loss.hpp>
-#include <k3spec/train/ttt_loss.hpp>
+#include <k3spec/objectives/ttt_loss.hpp>
 
 using namespace k3spec;
 

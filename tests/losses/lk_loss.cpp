@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include <k3spec/train/ttt_loss.hpp>
+#include <k3spec/objectives/ttt_loss.hpp>
 
 using namespace k3spec;
 

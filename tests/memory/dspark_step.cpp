@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <tests/memory/live_bytes.hpp>
-#include <k3spec/train/dspark_objective.hpp>
+#include <k3spec/objectives/dspark_objective.hpp>
 
 using namespace k3spec;
 

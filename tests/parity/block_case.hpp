@@ -6,8 +6,8 @@
 
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
+#include <k3spec/batches/block_batch.hpp>
 #include <k3spec/config/block_drafts.hpp>
-#include <k3spec/train/block_batch.hpp>
 
 namespace k3spec::test {
 

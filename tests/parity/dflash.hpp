@@ -1,7 +1,7 @@
 #pragma once
 // One DFlash reference case: outputs, every gradient, counters exactly.
 #include <tests/parity/block_case.hpp>
-#include <k3spec/train/dflash_objective.hpp>
+#include <k3spec/objectives/dflash_objective.hpp>
 
 namespace k3spec::test {
 

@@ -1,7 +1,7 @@
 #pragma once
 // One DSpark reference case: outputs, every gradient, diagnostics.
 #include <tests/parity/block_case.hpp>
-#include <k3spec/train/dspark_objective.hpp>
+#include <k3spec/objectives/dspark_objective.hpp>
 
 namespace k3spec::test {
 

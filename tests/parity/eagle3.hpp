@@ -6,7 +6,7 @@
 
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
-#include <k3spec/train/ttt_objective.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
 
 namespace k3spec::test {
 

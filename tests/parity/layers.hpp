@@ -5,8 +5,8 @@
 #include <tests/support/reference_case.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
-#include <k3spec/train/adamw.hpp>
-#include <k3spec/train/schedule.hpp>
+#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/schedule.hpp>
 
 namespace k3spec::parity {
 

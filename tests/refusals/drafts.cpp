@@ -2,8 +2,8 @@
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 #include <k3spec/drafts/block_layer.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/io/draft_vocabulary.hpp>
 
 #include "tests/refusals/models.hpp"
 #include "tests/refusals/table.hpp"
@@ -28,17 +28,17 @@ BlockVisibility visible() { return {anchors.data()}; }
 
 TEST_CASE("a draft's vocabulary") {
   const DraftVocabulary vocabulary(std::vector<index_t>{1, 3}, 5);
-  refuses({"drafts/draft_vocabulary.hpp target_id"},
+  refuses({"io/draft_vocabulary.hpp target_id"},
           [&](Arguments& a) { (void)vocabulary.target_id(a.index("draft id", 1, 2)); });
-  refuses({"drafts/draft_vocabulary.hpp contains"},
+  refuses({"io/draft_vocabulary.hpp contains"},
           [&](Arguments& a) { (void)vocabulary.contains(a.index("token", 4, 5)); });
-  refuses({"drafts/draft_vocabulary.hpp DraftVocabulary"}, [](Arguments& a) {
+  refuses({"io/draft_vocabulary.hpp DraftVocabulary"}, [](Arguments& a) {
     const std::vector<index_t> ids{a.index("id 0", 1, 5), 3};
     DraftVocabulary(ids, 5);
   });
-  refuses({"drafts/draft_vocabulary.hpp require_sizes"},
+  refuses({"io/draft_vocabulary.hpp require_sizes"},
           [&](Arguments& a) { vocabulary.require_sizes(a.extent("sizes", 2), a.extent("sizes", 5)); });
-  refuses({"drafts/draft_vocabulary.hpp count_tokens"}, [](Arguments& a) {
+  refuses({"io/draft_vocabulary.hpp count_tokens"}, [](Arguments& a) {
     const std::vector<index_t> ids{a.index("token", 4, 5)};
     std::vector<std::int64_t> counts(5);
     count_tokens(std::span<const index_t>(ids), counts);

@@ -1,9 +1,10 @@
 // Training with a wrong extent: batches, teachers, objectives, anchors, documents.
-#include <k3spec/train/anchors.hpp>
-#include <k3spec/train/dflash_objective.hpp>
-#include <k3spec/train/dspark_objective.hpp>
-#include <k3spec/train/gradient_norm.hpp>
-#include <k3spec/train/target_features.hpp>
+#include <k3spec/batches/anchors.hpp>
+#include <k3spec/batches/target_features.hpp>
+#include <k3spec/objectives/dflash_objective.hpp>
+#include <k3spec/objectives/dspark_objective.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
+#include <k3spec/optimiser/gradient_norm.hpp>
 
 #include "tests/refusals/models.hpp"
 #include "tests/refusals/table.hpp"
@@ -37,31 +38,31 @@ TEST_CASE("EAGLE-3's loss") {
   const TttLoss loss{.lk = LkLoss::alpha};
   const auto logits = [](Arguments& a) { return a.matrix<const float>("logits", 3, 5, Blame::any); };
   const auto p = [](Arguments& a) { return a.matrix<const float>("p", 3, 5, Blame::any); };
-  refuses({"train/ttt_loss.hpp row_alphas"},
+  refuses({"objectives/ttt_loss.hpp row_alphas"},
           [&](Arguments& a) { TttLoss::row_alphas(device, logits(a), p(a), a.vector<float>("alphas", 3)); });
-  refuses({"train/ttt_loss.hpp row_losses"}, [&](Arguments& a) {
+  refuses({"objectives/ttt_loss.hpp row_losses"}, [&](Arguments& a) {
     loss.row_losses(device, logits(a), p(a), a.vector<const float>("alphas", 3), a.vector<float>("losses", 3));
   });
-  refuses({"train/ttt_loss.hpp row_gradients"}, [&](Arguments& a) {
+  refuses({"objectives/ttt_loss.hpp row_gradients"}, [&](Arguments& a) {
     loss.row_gradients(device, logits(a), p(a), 0, a.vector<const float>("d_rows", 3),
                        a.matrix<float>("d_logits", 3, 5), a.scratch());
   });
 }
 
 TEST_CASE("rows that are picked out") {
-  refuses({"train/block_rows.hpp supervised_rows"}, [](Arguments& a) {
+  refuses({"batches/supervised_rows.hpp supervised_rows"}, [](Arguments& a) {
     const Vector<const std::uint8_t> all(a.memory<std::uint8_t>(3, 1), 3);
     supervised_rows(all, a.vector<index_t>("rows", 3));
   });
-  refuses({"train/block_rows.hpp gather_rows"}, [](Arguments& a) {
+  refuses({"ops/gather_rows.hpp gather_rows"}, [](Arguments& a) {
     const auto from = a.of<const float>(4, a.extent("to", 5));
     gather_rows(device, a.ids("rows", {0, 3}, 4, Blame::any), from, a.matrix<float>("to", 2, 5));
   });
-  refuses({"train/block_rows.hpp scatter_rows"}, [](Arguments& a) {
+  refuses({"ops/gather_rows.hpp scatter_rows"}, [](Arguments& a) {
     const auto to = a.of<float>(4, a.extent("from", 5));
     scatter_rows(device, a.ids("rows", {0, 3}, 4, Blame::any), a.matrix<const float>("from", 2, 5), to);
   });
-  refuses({"train/teacher.hpp shift_left"}, [](Arguments& a) {
+  refuses({"batches/teacher.hpp shift_left"}, [](Arguments& a) {
     const index_t n = a.extent("length", rows);
     shift_left(a.of<float>(n == 0 ? 7 : n, 4), length);
   });
@@ -74,18 +75,18 @@ TEST_CASE("teachers") {
     for (index_t i = 0; i < 29; ++i) ids.push_back(2 * i + 4);
     return a.ids("selected", ids, 61, Blame::any);
   };
-  refuses({"train/teacher.hpp check"}, [&](Arguments& a) {
+  refuses({"batches/teacher.hpp check"}, [&](Arguments& a) {
     LogitsTeacher<float>{a.of<const float>(a.extent("logits", 8), 61), selected(a)}.check(8, 29);
   });
-  refuses({"train/teacher.hpp check"}, [&](Arguments& a) {
+  refuses({"batches/teacher.hpp check"}, [&](Arguments& a) {
     const index_t n = a.extent("last_hidden", 8), width = a.extent("selected_head", 5);
     HiddenTeacher<float>{a.of<const float>(n, width), a.matrix<const float>("selected_head", 29, 5)}.check(8, 29);
   });
-  refuses({"train/teacher.hpp selected_logits"}, [&](Arguments& a) {
+  refuses({"batches/teacher.hpp selected_logits"}, [&](Arguments& a) {
     const LogitsTeacher<float> teacher{a.of<const float>(a.least("rows", 8), 61), selected(a)};
     teacher.selected_logits(device, 2, a.of<float>(a.most("rows", 6), a.extent("out", 29)));
   });
-  refuses({"train/teacher.hpp selected_logits"}, [&](Arguments& a) {
+  refuses({"batches/teacher.hpp selected_logits"}, [&](Arguments& a) {
     const HiddenTeacher<float> teacher{a.of<const float>(a.least("rows", 8), 5),
                                        a.matrix<const float>("selected_head", 29, 5, Blame::any)};
     teacher.selected_logits(device, 2, a.of<float>(a.most("rows", 6), a.extent("out", 29)));
@@ -119,14 +120,14 @@ TEST_CASE("EAGLE-3's batch and objective") {
                                 a.ids("selected", {0, 1, 2, 3, 4, 22}, 23)};
   };
   TttObjective<Draft, float> objective(rows, 2);
-  refuses({"train/ttt_batch.hpp check_ttt_batch"}, [](Arguments& a) {
+  refuses({"batches/ttt_batch.hpp check_ttt_batch"}, [](Arguments& a) {
     auto b = ttt_batch<float, 3>(a);
     // That a token is one is the embedding's to say.
     const index_t n = b.input_ids.extent(0);
     if (n == rows && (b.input_ids(rows - 1) < 0 || b.input_ids(rows - 1) == 23)) throw Error("token id at row", "", "");
     check_ttt_batch(b, rows, 23);
   });
-  refuses({"train/ttt_batch.hpp supervise_rows"}, [](Arguments& a) {
+  refuses({"batches/ttt_batch.hpp supervise_rows"}, [](Arguments& a) {
     TttBatch<float, 3> b{};
     b.length = a.index("length", length, 4);
     b.loss_mask = a.vector<std::uint8_t>("loss_mask", rows, 1);
@@ -135,7 +136,7 @@ TEST_CASE("EAGLE-3's batch and objective") {
     b.documents.remaining = a.optional_vector<index_t>("doc_remaining", rows, 0);
     supervise_rows(b, a.index("steps", 2, 17), Vector<std::uint8_t>(a.memory<std::uint8_t>(rows), rows));
   });
-  refuses({"train/ttt_batch.hpp count_chains"}, [](Arguments& a) {
+  refuses({"objectives/ttt_result.hpp count_chains"}, [](Arguments& a) {
     TttBatch<float, 3> b{};
     b.length = length;
     const index_t n = a.extent("rows", rows, Blame::any);
@@ -145,29 +146,29 @@ TEST_CASE("EAGLE-3's batch and objective") {
     TttResult result;
     count_chains(b, 2, a.index("rows", 4, rows), right, result);
   });
-  refuses({"train/ttt_objective.hpp count"}, [&](Arguments& a) {
+  refuses({"objectives/ttt_objective.hpp count"}, [&](Arguments& a) {
     // Tokens are looked at by what embeds them, which this loss does not.
     const auto b = ttt_batch<float, Draft::aux_width>(a);
     const index_t n = b.input_ids.extent(0);
     if (n == rows && (b.input_ids(rows - 1) < 0 || b.input_ids(rows - 1) == 23)) throw Error("token id at row", "", "");
     objective.count(device, model.w(), b, teacher(a));
   });
-  refuses({"train/ttt_objective.hpp evaluate_only"},
+  refuses({"objectives/ttt_objective.hpp evaluate_only"},
           [&](Arguments& a) { objective.evaluate_only(device, model.w(), batch(a), teacher(a)); });
-  refuses({"train/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
+  refuses({"objectives/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
     objective.forward_backward(device, model.w(), model.d_w(), batch(a), teacher(a), std::nullopt,
                                a.optional_matrix<float>("d_aux", rows, Draft::aux_width));
   });
-  refuses({"train/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
+  refuses({"objectives/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
     Arguments right;
     const HiddenTeacher<float> hidden{a.of<const float>(a.extent("last_hidden", rows), 5),
                                       a.matrix<const float>("selected_head", Draft::draft_vocabulary, 5)};
     objective.forward_backward(device, model.w(), model.d_w(), batch(right), hidden);
   });
-  refuses({"train/ttt_objective.hpp out"}, [&](Arguments& a) { (void)objective.out(a.index("step", 1, 2)); });
-  refuses({"train/ttt_batch.hpp simulated_accept_length"},
+  refuses({"objectives/ttt_objective.hpp out"}, [&](Arguments& a) { (void)objective.out(a.index("step", 1, 2)); });
+  refuses({"objectives/ttt_result.hpp simulated_accept_length"},
           [](Arguments& a) { (void)TttResult{}.simulated_accept_length(a.index("steps", 2, 17)); });
-  refuses({"train/metrics.hpp operator[]"}, [](Arguments& a) { (void)TttMetrics(2)[a.index("step", 1, 16)]; });
+  refuses({"objectives/ttt_metrics.hpp operator[]"}, [](Arguments& a) { (void)TttMetrics(2)[a.index("step", 1, 16)]; });
 }
 
 namespace {
@@ -201,7 +202,7 @@ BlockBatch<T, Width> block_batch(Arguments& a, bool prefixed) {
 }  // namespace
 
 TEST_CASE("block drafts' batches and objectives") {
-  refuses({"train/block_batch.hpp fill", "train/block_batch.hpp check_block_batch"}, [](Arguments& a) {
+  refuses({"batches/block_batch.hpp fill", "batches/block_batch.hpp check_block_batch"}, [](Arguments& a) {
     const auto targets = a.planned("block targets", blocks * block_size,
                                    [](auto& arena, index_t n) { return BlockTargets::allocate(arena, n); });
     const auto b = block_batch<float, 3>(a, true);
@@ -223,10 +224,10 @@ TEST_CASE("block drafts' batches and objectives") {
     return batch;
   };
   const auto of_flash = [&](Arguments& a) { return fewer(block_batch<float, Dflash::target_width>(a, true)); };
-  refuses({"train/dflash_objective.hpp count"}, [&](Arguments& a) { of_dflash.count(of_flash(a)); });
-  refuses({"train/dflash_objective.hpp evaluate_only"},
+  refuses({"objectives/dflash_objective.hpp count"}, [&](Arguments& a) { of_dflash.count(of_flash(a)); });
+  refuses({"objectives/dflash_objective.hpp evaluate_only"},
           [&](Arguments& a) { of_dflash.evaluate_only(device, flash.w(), target(a), of_flash(a)); });
-  refuses({"train/dflash_objective.hpp forward_backward"}, [&](Arguments& a) {
+  refuses({"objectives/dflash_objective.hpp forward_backward"}, [&](Arguments& a) {
     of_dflash.forward_backward(device, flash.w(), flash.d_w(), target(a), of_flash(a), std::nullopt,
                                a.optional_matrix<float>("d_target_hidden", positions, Dflash::target_width));
   });
@@ -238,10 +239,10 @@ TEST_CASE("block drafts' batches and objectives") {
     return {fewer(block_batch<float, Dspark::target_width>(a, false)),
             a.rows<const float, Dspark::hidden>("target_last_hidden", positions)};
   };
-  refuses({"train/dspark_objective.hpp count"}, [&](Arguments& a) { of_dspark.count(of_spark(a)); });
-  refuses({"train/dspark_objective.hpp evaluate_only"},
+  refuses({"objectives/dspark_objective.hpp count"}, [&](Arguments& a) { of_dspark.count(of_spark(a)); });
+  refuses({"objectives/dspark_objective.hpp evaluate_only"},
           [&](Arguments& a) { of_dspark.evaluate_only(device, spark.w(), of_spark(a)); });
-  refuses({"train/dspark_objective.hpp forward_backward"}, [&](Arguments& a) {
+  refuses({"objectives/dspark_objective.hpp forward_backward"}, [&](Arguments& a) {
     of_dspark.forward_backward(device, spark.w(), spark.d_w(), of_spark(a), std::nullopt,
                                a.optional_matrix<float>("d_target_hidden", positions, Dspark::target_width));
   });
@@ -251,17 +252,17 @@ TEST_CASE("block drafts' batches and objectives") {
     return a.planned("out", 6, [](auto& arena, index_t n) { return Heads::allocate(arena, n); });
   };
   const auto previous = [](Arguments& a) { return a.tokens("previous_ids", {0, 1, 2, 3, 4, 22}, 23); };
-  refuses({"train/dspark_heads.hpp forward"}, [&](Arguments& a) {
+  refuses({"objectives/dspark_heads.hpp forward"}, [&](Arguments& a) {
     heads(a).forward(device, spark.w(), previous(a), a.rows<const float, Dspark::hidden>("out", 6, Blame::any),
                      block_size);
   });
-  refuses({"train/dspark_heads.hpp backward"}, [&](Arguments& a) {
+  refuses({"objectives/dspark_heads.hpp backward"}, [&](Arguments& a) {
     const auto h = heads(a);
     const auto out = a.rows<const float, Dspark::hidden>("out", 6, Blame::any);
     h.backward(device, spark.w(), spark.d_w(), previous(a), out, block_size, a.rows<float, Dspark::hidden>("d_out", 6),
                a.scratch());
   });
-  refuses({"train/block_metrics.hpp add_block"}, [](Arguments& a) {
+  refuses({"objectives/block_metrics.hpp add_block"}, [](Arguments& a) {
     DSparkSums<block_size> sums;
     sums.add_block(std::vector<DSparkSlot>(static_cast<std::size_t>(a.most("slots", block_size))));
   });
@@ -272,17 +273,17 @@ TEST_CASE("anchors") {
   static const BlockSpan two{2, 5, 2, 3};
   const auto mask = [](Arguments& a) { return a.vector<std::uint8_t>("loss_mask", 10, 1); };
   const auto left = [](Arguments& a) { return Documents{{}, a.optional_vector<index_t>("doc_remaining", 10, 4)}; };
-  refuses({"train/anchors.hpp find_valid_anchors"}, [&](Arguments& a) {
+  refuses({"batches/anchors.hpp find_valid_anchors"}, [&](Arguments& a) {
     find_valid_anchors(Slot::anchor_plus_k_plus_1, two, mask(a), left(a), a.matrix<std::uint8_t>("valid", 2, 4));
   });
-  refuses({"train/anchors.hpp sample_anchors"}, [](Arguments& a) {
+  refuses({"batches/anchors.hpp sample_anchors"}, [](Arguments& a) {
     sample_anchors(a.matrix<const std::uint8_t>("valid", 2, 4, Blame::any), a.matrix<const double>("keys", 2, 4),
                    a.matrix<index_t>("anchors", 2, 2, Blame::any), a.matrix<std::uint8_t>("keep", 2, 2),
                    a.vector<index_t>("scratch", 4));
   });
   AnchorSampler sampler(Slot::anchor_plus_k_plus_1, two);
-  refuses({"train/anchors.hpp sample"}, [&](Arguments& a) { sampler.sample(mask(a), left(a), 1, 2); });
-  refuses({"train/anchors.hpp draw"}, [&](Arguments& a) { sampler.draw(mask(a), left(a), 1, 2); });
+  refuses({"batches/anchors.hpp sample"}, [&](Arguments& a) { sampler.sample(mask(a), left(a), 1, 2); });
+  refuses({"batches/anchors.hpp draw"}, [&](Arguments& a) { sampler.draw(mask(a), left(a), 1, 2); });
   CHECK_THROWS_WITH_AS(AnchorSampler(Slot::anchor_plus_k, {-1, 5, 2, 3}),
                        "anchors: sequences: found -1, wanted at least 0", Error);
 }
@@ -294,20 +295,20 @@ TEST_CASE("documents") {
     for (index_t b = 0; b < n; ++b) m(b, 0) = 2, m(b, 1) = a.extent("documents", 1);
     return m;
   };
-  refuses({"train/documents.hpp check_documents"}, [](Arguments& a) {
+  refuses({"batches/documents.hpp check_documents"}, [](Arguments& a) {
     index_t n[2] = {2, a.extent("documents", 1)};
     check_documents(Matrix<const index_t>(n, 1, 2), 3);
   });
-  refuses({"train/documents.hpp document_bounds"}, [&](Arguments& a) {
+  refuses({"batches/documents.hpp document_bounds"}, [&](Arguments& a) {
     const auto all = lens(a);
     document_bounds(all, 3, a.vector<index_t>("start", rows), a.vector<index_t>("remaining", rows));
   });
-  refuses({"train/documents.hpp of"}, [&](Arguments& a) {
+  refuses({"batches/documents.hpp of"}, [&](Arguments& a) {
     const auto all = lens(a);
     if (all.extent(0) == 0) throw Error("documents", "none: every row is one", "");
     DocumentBounds(rows).of(all, 3);
   });
-  refuses({"train/documents.hpp cut_documents"}, [](Arguments& a) {
+  refuses({"batches/documents.hpp cut_documents"}, [](Arguments& a) {
     cut_documents(a.matrix<const index_t>("ids", 2, 3, Blame::any), 10, a.matrix<index_t>("seq_lens", 2, 3));
   });
 }
@@ -330,8 +331,8 @@ TEST_CASE("the frozen target's side") {
     w.seq_lens = lens;
     return w;
   };
-  refuses({"train/target_states.hpp check"}, [&](Arguments& a) { windows(a).check(2, length, Packing::apart); });
-  refuses({"train/target_states.hpp part"}, [](Arguments& a) {
+  refuses({"batches/target_states.hpp check"}, [&](Arguments& a) { windows(a).check(2, length, Packing::apart); });
+  refuses({"batches/target_states.hpp part"}, [](Arguments& a) {
     TextWindows w{a.of<const index_t>(2, length)};
     w.loss_mask = a.vector<std::uint8_t>("loss_mask", rows);
     const index_t n = a.extent("seq_lens", 2);
@@ -339,29 +340,31 @@ TEST_CASE("the frozen target's side") {
     if (w.loss_mask.extent(0) == 0 || n == 0) throw Error("loss_mask and seq_lens", "none", "may be left out");
     (void)w.part(a.index("part", 1, 2), 1);
   });
-  refuses({"train/target_states.hpp counts"}, [](Arguments& a) {
+  refuses({"batches/target_states.hpp counts"}, [](Arguments& a) {
     TextWindows w{a.of<const index_t>(2, length)};
     w.loss_mask = Vector<const std::uint8_t>(a.memory<std::uint8_t>(rows, 1), rows);
     (void)w.counts(a.index("row", 5, rows));
   });
   TargetStates<Config, float> states(own(), {{Tap::What::embedding}}, 2, length, Packing::apart, 2);
-  refuses({"train/target_states.hpp run"},
+  refuses({"batches/target_states.hpp run"},
           [&](Arguments& a) { states.run(device, windows(a), a.index("slot", 1, 2)); });
-  refuses({"train/target_states.hpp shift_last"}, [&](Arguments& a) { states.shift_last(a.index("slot", 1, 2)); });
-  refuses({"train/target_states.hpp last"}, [&](Arguments& a) { (void)states.last(a.index("slot", 1, 2)); });
-  refuses({"train/target_states.hpp tapped"}, [&](Arguments& a) { (void)states.tapped(a.index("slot", 1, 2)); });
+  refuses({"batches/target_states.hpp shift_last"}, [&](Arguments& a) { states.shift_last(a.index("slot", 1, 2)); });
+  refuses({"batches/target_states.hpp last"}, [&](Arguments& a) { (void)states.last(a.index("slot", 1, 2)); });
+  refuses({"batches/target_states.hpp tapped"}, [&](Arguments& a) { (void)states.tapped(a.index("slot", 1, 2)); });
   const std::vector<index_t> draft_ids{1, 3, 5, 7, 9, 11};
   TargetFeatures<Config, refusals::Eagle3, float> features(own(), DraftVocabulary(draft_ids, 23), {0, 1}, {}, 2, length,
                                                            Packing::apart, 2);
-  refuses({"train/target_features.hpp make"},
+  refuses({"batches/target_features.hpp make"},
           [&](Arguments& a) { features.make(device, windows(a), a.index("slot", 1, 2)); });
-  refuses({"train/target_features.hpp made"}, [&](Arguments& a) { features.made(windows(a), a.index("slot", 1, 2)); });
-  refuses({"train/target_features.hpp teacher"}, [&](Arguments& a) { (void)features.teacher(a.index("slot", 1, 2)); });
+  refuses({"batches/target_features.hpp made"},
+          [&](Arguments& a) { features.made(windows(a), a.index("slot", 1, 2)); });
+  refuses({"batches/target_features.hpp teacher"},
+          [&](Arguments& a) { (void)features.teacher(a.index("slot", 1, 2)); });
 }
 
 TEST_CASE("a gradient's norm") {
   GradientNorm norm(device, 3);
-  refuses({"train/gradient_norm.hpp operator()"}, [&](Arguments& a) {
+  refuses({"optimiser/gradient_norm.hpp operator()"}, [&](Arguments& a) {
     // One block of sums holds up to so many.
     norm(device, Vector<const float>(a.memory<float>(expr::square_block + 1), a.most("sums", expr::square_block)));
   });

@@ -17,8 +17,8 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/draft_session.hpp>
-#include <k3spec/drafts/draft_vocabulary.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/layers/packed.hpp>
 
 namespace K3SPEC_NAMESPACE {

@@ -5,7 +5,7 @@
 // lines: 50
 #include <k3spec/decode/eagle3_session.hpp>
 #include <k3spec/decode/speculative.hpp>
-#include <k3spec/train/eagle3_method.hpp>
+#include <k3spec/run/eagle3_method.hpp>
 
 using namespace k3spec;
 using Target = configs::KimiK3Tiny;

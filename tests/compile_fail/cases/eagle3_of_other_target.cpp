@@ -1,8 +1,8 @@
 // expect: TargetFeatures: target_hidden_size is not the target's hidden_size
 // expect: TargetFeatures: vocab_size is not the target's, whose tokens the draft reads and says
 // expect: its embedding cannot be the draft's: train_embeddings must be true
+#include <k3spec/batches/target_features.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
-#include <k3spec/train/target_features.hpp>
 
 using k3spec::index_t;
 

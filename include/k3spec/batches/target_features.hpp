@@ -1,0 +1,205 @@
+#pragma once
+/// \file
+/// The frozen target's side of an EAGLE-3 training batch: runs the text through the target and hands out auxiliary
+/// states and teacher, shifted as the objective wants them (SPEC: target batch).
+/// defines: TargetFeatures
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_states.hpp>
+#include <k3spec/batches/teacher.hpp>
+#include <k3spec/batches/ttt_batch.hpp>
+#include <k3spec/config/complete.hpp>
+#include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/io/draft_vocabulary.hpp>
+#include <k3spec/ops/argmax.hpp>
+#include <k3spec/ops/gather_rows.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// Owns the target, and the features of one batch at a time in each of its slots. R = batch · length rows. Config is
+/// the draft's: its own widths, but the target's vocabulary.
+template <ForTarget GivenTarget, ForEagle3 Given, Element T>
+class TargetFeatures {
+  using Config = complete_eagle3_t<Given>;
+  using TargetConfig = complete_target_t<GivenTarget>;
+
+ public:
+  using Draft = Eagle3Draft<Given>;
+  using Target = K3Target<GivenTarget>;
+  using Batch = TttBatch<T, Draft::aux_width>;
+  /// A config without its fields has been refused before: nothing more is said of it.
+  static constexpr bool refused = stands_in<Config> || stands_in<TargetConfig>;
+  static_assert(refused || Config::hidden_size == Target::hidden || Config::train_embeddings,
+                "TargetFeatures: hidden_size is not the target's, so its embedding cannot be the draft's: "
+                "train_embeddings must be true");
+  static_assert(refused || Config::target_hidden_size == Target::hidden,
+                "TargetFeatures: target_hidden_size is not the target's hidden_size");
+  static_assert(refused || Config::vocab_size == TargetConfig::vocab_size,
+                "TargetFeatures: vocab_size is not the target's, whose tokens the draft reads and says");
+
+  /// Memory for the target's states of one batch.
+  /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
+  /// \param packing        whether windows may have documents
+  /// \param slots          batches whose states are kept
+  /// \throws Error as check does
+  TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
+                 const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none,
+                 index_t slots = 1)
+      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing, slots),
+        vocabulary_(std::move(vocabulary)),
+        length_(length),
+        documents_(packing == Packing::apart ? batch * length : 0),
+        arena_(own_bytes(batch, length, slots)) {
+    rows_ = Features::allocate(arena_, batch * length, slots);
+    select_head();
+    std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
+  }
+
+  /// Refuses layers and vocabularies of another target or draft.
+  /// \throws Error on other layers than the target has and the draft reads, or the vocabulary of another draft or
+  /// target
+  static void check(const DraftVocabulary& vocabulary, const std::vector<index_t>& aux_layer_ids,
+                    const Eagle3Conventions& conventions) {
+    checked_taps(vocabulary, aux_layer_ids, conventions);
+  }
+
+  /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
+  static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none,
+                                     index_t slots = 1) {
+    return TargetStates<GivenTarget, T>::bytes(batch, length, Draft::num_aux, packing, slots) +
+           own_bytes(batch, length, slots);
+  }
+
+  // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
+
+  /// Runs the target. The result is valid until the next call.
+  Batch make(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    states_.run(cpu, windows, slot);
+    states_.shift_last(slot);
+    choose(cpu, slot);
+    return made(windows, slot);
+  }
+
+  /// The batch again that was made last in a slot, of the same windows.
+  Batch made(const TextWindows& windows, index_t slot) {
+    states_.check(windows);
+    shift(windows);
+    const Matrix<const T> tapped = states_.tapped(slot);
+    const Rows<const T, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
+    return {.length = length_,
+            .input_ids = rows_.input_ids,
+            .attention_mask = rows_.attention_mask,
+            .loss_mask = rows_.loss_mask,
+            .aux = aux,
+            .teacher_top = top(slot),
+            .t2d = vocabulary_.t2d(),
+            .documents = documents_.of(windows.seq_lens, length_)};
+  }
+
+  /// The teacher of the batch in a slot.
+  HiddenTeacher<T> teacher(index_t slot = 0) const {
+    return {states_.last(slot).matrix(), rows_.selected_head.matrix()};
+  }
+
+  const DraftVocabulary& vocabulary() const { return vocabulary_; }
+  /// The target's embedding [vocab, target hidden].
+  View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.weights().embed_tokens; }
+
+ private:
+  /// Rows of full-vocabulary logits that exist at a time.
+  static constexpr index_t chunk = chunk_rows(Config::vocab_size);
+
+  static constexpr std::size_t own_bytes(index_t batch, index_t length, index_t slots) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Features::allocate(a, batch * length, slots);
+      a.borrow(plan_bytes([&](ArenaPlan& b) { Logits::allocate(b, std::min(batch * length, chunk)); }));
+    });
+  }
+
+  struct Features {
+    Rows<T, Target::hidden> selected_head;           // [draft vocabulary]: the target's head, those rows only
+    Vector<index_t> input_ids, top;                  // [R], shifted; top: of every slot
+    Vector<std::uint8_t> attention_mask, loss_mask;  // [R]
+
+    template <Allocator A>
+    static constexpr Features allocate(A& a, index_t rows, index_t slots) {
+      Features f;
+      take_rows(a, Config::draft_vocab_size, f.selected_head);
+      take_rows(a, rows, f.input_ids), take_rows(a, slots * rows, f.top);
+      take_rows(a, rows, f.attention_mask), take_rows(a, rows, f.loss_mask);
+      return f;
+    }
+  };
+
+  struct Logits {
+    Rows<accumulate_t<T>, Config::vocab_size> logits;
+    template <Allocator A>
+    static constexpr Logits allocate(A& a, index_t rows) {
+      Logits l;
+      take_rows(a, rows, l.logits);
+      return l;
+    }
+  };
+
+  static std::vector<Tap> checked_taps(const DraftVocabulary& vocabulary, const std::vector<index_t>& aux_layer_ids,
+                                       const Eagle3Conventions& conventions) {
+    const auto want = [](const char* what, index_t found, index_t wanted) {
+      if (found != wanted) throw Error(what, std::to_string(found), std::to_string(wanted));
+    };
+    want("aux layers", static_cast<index_t>(aux_layer_ids.size()), Config::num_aux_hidden_states);
+    want("draft vocabulary: size", vocabulary.draft_size(), Config::draft_vocab_size);
+    want("draft vocabulary: tokens", vocabulary.vocab_size(), Config::vocab_size);
+    return eagle3_taps(aux_layer_ids, TargetConfig::num_hidden_layers, conventions);
+  }
+
+  void select_head() {
+    const auto w = states_.weights();
+    for (index_t i = 0; i < vocabulary_.draft_size(); ++i) {
+      std::copy_n(w.lm_head.row(vocabulary_.target_id(i)), Target::hidden, rows_.selected_head.row(i));
+    }
+  }
+
+  Vector<index_t> top(index_t slot) const {
+    const index_t rows = rows_.input_ids.extent(0);
+    return rows_.top.rows(slot * rows, rows);
+  }
+
+  bool is_last(index_t row) const { return row % length_ == length_ - 1; }
+
+  /// The last row of a window has no token after it.
+  void shift(const TextWindows& windows) {
+    for (index_t r = 0; r < rows_.input_ids.extent(0); ++r) {
+      rows_.input_ids(r) = is_last(r) ? 0 : windows.ids(r / length_, r % length_ + 1);
+      rows_.loss_mask(r) = !is_last(r) && windows.counts(r + 1) ? 1 : 0;
+    }
+  }
+
+  /// The target's argmax over its whole vocabulary, of states that are shifted.
+  void choose(const Cpu& cpu, index_t slot) {
+    const auto last = states_.last(slot);
+    const auto chosen = top(slot);
+    const index_t rows = last.extent(0);
+    for (index_t r = 0; r < rows; r += chunk) {
+      Scope scope(arena_);
+      const index_t n = std::min(chunk, rows - r);
+      const auto l = Logits::allocate(arena_, n);
+      states_.target().compute_logits(cpu, last.rows(r, n), l.logits);
+      argmax(cpu, l.logits, chosen.rows(r, n));
+    }
+    for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r);
+  }
+
+  TargetStates<GivenTarget, T> states_;
+  DraftVocabulary vocabulary_;
+  index_t length_;
+  DocumentBounds documents_;
+  Arena arena_;
+  Features rows_;
+};
+
+}  // namespace K3SPEC_NAMESPACE

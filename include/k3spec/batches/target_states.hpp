@@ -1,0 +1,211 @@
+#pragma once
+/// \file
+/// The frozen target's side of training: windows of text go through it, and the states that a draft learns from stay.
+/// defines: TextWindows, MicroBatch, TargetStates
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <k3spec/batches/documents.hpp>
+#include <k3spec/batches/teacher.hpp>
+#include <k3spec/config/complete.hpp>
+#include <k3spec/core/arena.hpp>
+#include <k3spec/core/require_shape.hpp>
+#include <k3spec/target/forward.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// Tokens to learn from, [batch, length].
+struct TextWindows {
+  Matrix<const index_t> ids;
+  Vector<const std::uint8_t> loss_mask = {};  ///< [batch · length] 0: not to be learnt; empty: all are
+
+  /// [batch, most documents] tokens of each document, zero-padded; empty: every window is one. Needs Packing::apart.
+  Matrix<const index_t> seq_lens = {};
+
+  /// Windows [first, first + n), with all that belongs to them.
+  /// \throws Error when there are not so many of something
+  TextWindows part(index_t first, index_t n) const {
+    const index_t length = ids.extent(1);
+    require_part("windows: part", first, n, ids.extent(0));
+    if (loss_mask.extent(0) > 0) require_rows("windows: loss_mask", loss_mask, ids.extent(0) * length);
+    if (seq_lens.extent(0) > 0) require_rows("windows: seq_lens", seq_lens, ids.extent(0));
+    TextWindows some{ids.rows(first, n)};
+    if (loss_mask.extent(0) > 0) some.loss_mask = loss_mask.rows(first * length, n * length);
+    if (seq_lens.extent(0) > 0) some.seq_lens = seq_lens.rows(first, n);
+    return some;
+  }
+
+  /// Whether a row is to be learnt.
+  /// \throws Error when the loss mask has no such row
+  bool counts(index_t row) const {
+    if (loss_mask.extent(0) == 0) return true;
+    require_index("windows: loss_mask: row", row, loss_mask.extent(0));
+    return loss_mask(row) != 0;
+  }
+
+  /// Refuses windows of another size.
+  /// \throws Error on other shapes, documents that do not fill their windows, documents without packing
+  void check(index_t batch, index_t length, Packing packing) const {
+    const auto shape = [](index_t a, index_t b) { return std::to_string(a) + " x " + std::to_string(b); };
+    if (ids.extent(0) != batch || ids.extent(1) != length || !ids.is_packed()) {
+      throw Error("windows", shape(ids.extent(0), ids.extent(1)), shape(batch, length) + ", packed");
+    }
+    if (loss_mask.extent(0) != 0 && loss_mask.extent(0) != batch * length) {
+      throw Error("windows: loss_mask", std::to_string(loss_mask.extent(0)),
+                  std::to_string(batch * length) + " or none");
+    }
+    const index_t packed = seq_lens.extent(0);
+    if (packed == 0) return;
+    require(packing == Packing::apart, "windows: seq_lens", "documents", "none, or packing apart");
+    if (packed != batch) throw Error("windows: seq_lens", std::to_string(packed) + " rows", std::to_string(batch));
+    check_documents(seq_lens, length);
+  }
+};
+
+/// Which of a step's equally large batches this is. What is drawn for a window hangs on its place in the step: it is
+/// the same however many batches the step is cut into.
+struct MicroBatch {
+  index_t step = 0, index = 0;
+};
+
+/// Owns the target, and the states of one batch at a time in each of its slots. R = batch · length rows.
+template <ForTarget Given, Element T>
+class TargetStates {
+  using Config = complete_target_t<Given>;
+
+ public:
+  using Target = K3Target<Given>;
+  static constexpr index_t hidden = Target::hidden;
+
+  TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
+               Packing packing = Packing::none, index_t slots = 1)
+      : parameters_(std::move(parameters)),
+        target_(parameters_.weights()),
+        taps_(std::move(taps)),
+        packing_(packing),
+        length_(length),
+        slots_(slots),
+        state_({.sequences = batch, .capacity = length, .rollback = 0}),
+        arena_(bytes(batch, length, tap_count(), Packing::none, slots)) {
+    rows_ = Kept::allocate(arena_, slots * batch * length, tap_count());
+    for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length);
+  }
+
+  /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
+  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps, Packing packing = Packing::none,
+                                     index_t slots = 1) {
+    const std::size_t packed =
+        packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
+    return packed + plan_bytes([&](ArenaPlan& a) {
+             Kept::allocate(a, slots * batch * length, taps);
+             a.borrow(FrozenTarget<Given, T>::scratch_bytes(batch, length));
+           });
+  }
+
+  /// Each window, or each of its documents, is a sequence of its own.
+  /// \throws Error on windows of another shape, ids out of range, or a slot that is not there
+  void run(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+    check(windows);
+    require_slot(slot);
+    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, slot);
+    for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
+    const index_t first = slot * rows();
+    target_.forward(cpu, state_, windows.ids,
+                    {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
+  }
+
+  /// Refuses other windows than run takes.
+  /// \throws Error on windows of another shape
+  void check(const TextWindows& windows) const { windows.check(state_.sequences(), length_, packing_); }
+
+  // ---- Each throws Error where there is no such slot
+
+  /// Moves the last states to where teachers want them (batches/teacher.hpp), until the slot runs again.
+  void shift_last(index_t slot = 0) {
+    require_slot(slot);
+    shift_left(rows_.last.rows(slot * rows(), rows()), length_);
+  }
+
+  /// [R, hidden], post-norm: what the target's head reads.
+  Rows<const T, hidden> last(index_t slot = 0) const {
+    require_slot(slot);
+    return rows_.last.rows(slot * rows(), rows());
+  }
+  /// [R, taps · hidden]
+  Matrix<const T> tapped(index_t slot = 0) const {
+    require_slot(slot);
+    return rows_.tapped.rows(slot * rows(), rows());
+  }
+  index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
+
+  const FrozenTarget<Given, T>& target() const { return target_; }
+  typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
+
+ private:
+  /// What one row needs for its documents, which run one behind the other.
+  struct PackedRow {
+    TargetState<Given, T> state;
+    Arena arena;
+
+    explicit PackedRow(index_t length)
+        : state({.sequences = 1, .capacity = length, .rollback = 0}), arena(bytes(length)) {}
+    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T>::scratch_bytes(1, length); }
+  };
+
+  index_t rows() const { return state_.sequences() * length_; }
+  void require_slot(index_t slot) const { require_index("target states: slot", slot, slots_); }
+
+  /// No state depends on what runs beside it, nor on the number of threads: where there are too few rows for all
+  /// threads, each row has them all.
+  void run_documents(const Cpu& cpu, const TextWindows& windows, index_t slot) {
+    const index_t batch = windows.ids.extent(0);
+    if (batch < cpu.threads) {
+      for (index_t b = 0; b < batch; ++b) run_row(cpu, windows, slot, b);
+    } else {
+      parallel_for(cpu, batch, [&](index_t b) { run_row(Cpu{1}, windows, slot, b); });
+    }
+  }
+
+  void run_row(const Cpu& cpu, const TextWindows& windows, index_t slot, index_t b) {
+    PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
+    const index_t* ids = windows.ids.data() + b * length_;
+    index_t row = slot * rows() + b * length_;
+    for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
+      const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
+      if (n == 0) continue;
+      packed.state.reset(0);
+      target_.forward(cpu, packed.state, Matrix<const index_t>(ids, 1, n),
+                      {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
+                      packed.arena);
+      row += n, ids += n;
+    }
+  }
+
+  struct Kept {
+    Rows<T, hidden> last;
+    Matrix<T> tapped;
+
+    template <Allocator A>
+    static constexpr Kept allocate(A& a, index_t rows, index_t taps) {
+      Kept k;
+      take_rows(a, rows, k.last);
+      k.tapped = Matrix<T>(a.template take<T>(checked_product(rows, taps * hidden)), rows, taps * hidden);
+      return k;
+    }
+  };
+
+  Parameters<Target, T> parameters_;
+  FrozenTarget<Given, T> target_;
+  std::vector<Tap> taps_;
+  Packing packing_;
+  index_t length_, slots_;
+  TargetState<Given, T> state_;
+  std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
+  Arena arena_;
+  Kept rows_;
+};
+
+}  // namespace K3SPEC_NAMESPACE

@@ -1,0 +1,322 @@
+#pragma once
+/// \file
+/// Checkpoints of a run, of which there is always a whole one: DIR/step-00000120/ and so on, and the link DIR/latest to
+/// the newest. A step is written in DIR/.k3spec, moved to its place when all its files are on the disk, and only then
+/// does `latest` turn to it. What fails up to the turn leaves `latest` at the checkpoint it named before; what fails
+/// after it (removing old checkpoints) leaves it at the new one. Either is whole.
+///
+/// Files of others may lie beside: only what DIR/.k3spec/manifest.json says was written here is ever removed, and what
+/// is left in DIR/.k3spec itself by a crash. One process at a time writes (io/run_lock.hpp); reading needs no lock.
+/// defines: CheckpointDirectory
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <k3spec/core/error.hpp>
+#include <k3spec/core/extents.hpp>
+#include <k3spec/core/format.hpp>
+#include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/checkpoint_manifest.hpp>
+#include <k3spec/io/checkpoint_places.hpp>
+#include <k3spec/io/run_lock.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// The folder of a training run: its checkpoints and the link `latest`.
+class CheckpointDirectory {
+ public:
+  using Path = std::filesystem::path;
+  static constexpr const char* latest_name = "latest";
+  /// The folder that is the run's own.
+  static constexpr const char* own_name = ".k3spec";
+
+  /// A run's folder, which need not be there yet.
+  /// \param keep  the newest so many checkpoints stay
+  explicit CheckpointDirectory(Path root, index_t keep = 2) : root_(std::move(root)), keep_(keep) {
+    if (keep < 1) throw Error("checkpoints to keep", fmt::format("{}", keep), "at least 1");
+  }
+
+  /// Called with a name before each stage of `save`; tests stop there.
+  std::function<void(std::string_view stage)> before = [](std::string_view) {};
+
+  const Path& root() const { return root_; }
+
+  /// Where the newest whole checkpoint is; none before the first.
+  std::optional<Path> latest() const {
+    const Path target = latest_target();
+    if (target.empty() || !detail::is_directory(root_ / target)) return std::nullopt;
+    return root_ / target;
+  }
+
+  /// The checkpoint of the highest step, and of several of one step that with the last number behind `.again`, whether
+  /// or not `latest` names it: a copy of a directory may have lost its links. A folder that is only called so is none.
+  std::optional<Path> newest() const {
+    std::optional<std::pair<CheckpointAge, Path>> best;
+    const auto manifest = CheckpointManifest::read(manifest_file());
+    for (const std::string& name : names()) {
+      if (!checkpoint_step(name) || (best && checkpoint_age(name) <= best->first)) continue;
+      if ((manifest && manifest->knows(name)) || detail::holds_checkpoint(root_ / name))
+        best.emplace(checkpoint_age(name), root_ / name);
+    }
+    return best ? std::optional(best->second) : std::nullopt;
+  }
+
+  /// Makes the directory, takes it for this process as long as this object lives, and removes what a run left there
+  /// that was cut off.
+  /// \throws Error, before a run finds out after hours, when no checkpoint could be saved in it; naming the process
+  ///         when another one is at work in it
+  void prepare() {
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(own(), ignored))
+      throw Error(own().string(), "a link", "the run's own folder, or nothing");
+    if (lock_) {
+      lock_->renew();
+    } else {
+      lock_ = std::make_unique<RunLock>(own() / "lock", root_);
+    }
+    if (::access(root_.c_str(), W_OK | X_OK) != 0) {
+      throw Error(root_.string(), io::last_system_error(), "a directory that can be written");
+    }
+    auto manifest = CheckpointManifest::read(manifest_file());
+    has_manifest_ = manifest.has_value();
+    manifest_ = std::move(manifest).value_or(CheckpointManifest{});
+    try {
+      check_link();
+      finish_removals();
+      clean();
+      const Path link = own() / latest_name;
+      if (detail::is_there(link)) throw Error(link.string(), "a directory", "nothing, or what the run left there");
+    } catch (...) {
+      manifest_.reset();
+      throw;
+    }
+  }
+
+  /// Whether a second run here would be noticed, after `prepare`: not where the file system has no locks.
+  bool guarded() const { return lock_ && lock_->guards(); }
+
+  /// Checkpoints, and parts of them, that a run before there were manifests left here, after `prepare`: they stay, for
+  /// nothing says that they may go.
+  std::vector<std::string> unknown() const {
+    std::vector<std::string> all;
+    if (has_manifest_) return all;
+    for (const std::string& name : names()) {
+      const bool half = ends_with(name, ".tmp") && checkpoint_step(name.substr(0, name.find(".tmp")));
+      if (half || (checkpoint_step(name) && detail::holds_checkpoint(root_ / name))) all.push_back(name);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  /// What a user means by a directory: its newest checkpoint if it has some, else itself.
+  static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
+
+  /// Lets `write(directory)` fill a new checkpoint with files, makes it the latest and removes old ones.
+  /// \throws Error when the disk fails, or `write` makes a directory, and what `write` throws; nothing half written
+  ///         stays. `latest` is then what it was, or, when only removing old checkpoints failed, the new one; what was
+  ///         not removed, the next save removes. After a failed sync a loss of power may turn `latest` to either of two
+  ///         whole checkpoints: old ones are removed only once the turn is durable.
+  template <class Write>
+  void save(index_t step, Write&& write) {
+    if (!manifest_) prepare();
+    lock_->renew();
+    check_link();
+    try {
+      const Path beside = own() / new_name;
+      before("create");
+      create(beside);
+      write(beside);
+      before("sync");
+      io::detail::sync_directory(beside);
+      const std::string name = free_name(step);
+      before("manifest");
+      manifest_->checkpoints[name] = files_in(beside);
+      manifest_->store(manifest_file());
+      before("move");
+      move(beside, root_ / name);
+      before("latest");
+      point_to(name);
+      before("prune");
+      prune(name);
+      before("forget");
+      manifest_->store(manifest_file());
+    } catch (...) {
+      clean();
+      throw;
+    }
+  }
+
+ private:
+  // In the own folder: a checkpoint that is being written, and one that is being removed.
+  static constexpr const char *new_name = "new", *removed_end = ".removed", *manifest_name = "manifest.json";
+
+  static bool ends_with(std::string_view s, std::string_view end) {
+    return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
+  }
+
+  static void check(const std::error_code& failed, const Path& path, std::string_view wanted) {
+    if (failed) throw Error(path.string(), failed.message(), wanted);
+  }
+
+  Path own() const { return root_ / own_name; }
+  Path manifest_file() const { return own() / manifest_name; }
+
+  std::vector<std::string> names() const {
+    std::error_code ignored;
+    return detail::names_in(root_, ignored);
+  }
+
+  Path latest_target() const {
+    std::error_code failed;
+    const Path target = std::filesystem::read_symlink(root_ / latest_name, failed);
+    return target.has_filename() ? target : target.parent_path();  // no slash behind
+  }
+
+  /// Whether a link leads to a checkpoint of this run, by whatever path, or to one that is gone.
+  bool is_own(const Path& target) const {
+    const std::string name = target.filename().string();
+    std::error_code failed;
+    if (!checkpoint_step(name) || !std::filesystem::equivalent((root_ / target).parent_path(), root_, failed))
+      return false;
+    return !detail::is_there(root_ / name) || manifest_->knows(name) || detail::has_checkpoint(root_ / name);
+  }
+
+  /// \throws Error on a `latest` that is somebody's own
+  void check_link() const {
+    const Path link = root_ / latest_name, target = latest_target();
+    if (!detail::is_there(link) || is_own(target)) return;
+    throw Error(link.string(),
+                target.empty() ? "something else than a link"
+                               : "a link to " + target.string() + ", which is no checkpoint of the run",
+                "a link to the newest checkpoint, or nothing");
+  }
+
+  /// The step's first name that is free, or that a checkpoint of this run has which `latest` does not name.
+  std::string free_name(index_t step) {
+    for (index_t again = 0;; ++again) {
+      const std::string name = checkpoint_name(step, again);
+      if (name == latest_target().filename()) continue;
+      if (manifest_->knows(name)) remove(name);
+      if (!detail::is_there(root_ / name)) return name;
+    }
+  }
+
+  static void create(const Path& path) {
+    std::error_code failed;
+    std::filesystem::remove_all(path, failed);
+    check(failed, path, "a directory that can be removed");
+    std::filesystem::create_directory(path, failed);
+    check(failed, path, "a directory that can be created");
+  }
+
+  static std::vector<std::string> files_in(const Path& directory) {
+    std::error_code failed;
+    std::vector<std::string> all = detail::names_in(directory, failed);
+    check(failed, directory, "a directory that can be read");
+    for (const std::string& name : all) {
+      if (detail::is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  void move(const Path& from, const Path& to) const {
+    std::error_code failed;
+    std::filesystem::rename(from, to, failed);
+    check(failed, to, "a directory that can be moved here");
+    io::detail::sync_directory(root_);
+  }
+
+  void point_to(const std::string& name) const {
+    check_link();
+    const Path beside = own() / latest_name;
+    std::error_code failed;
+    std::filesystem::remove(beside, failed);
+    std::filesystem::create_directory_symlink(name, beside, failed);  // what it names, it names in the root
+    check(failed, beside, "a link that can be created");
+    io::detail::replace(beside, root_ / latest_name);
+  }
+
+  /// Removes the files of a checkpoint of this run so that its name never stands for a part of it. What else lies in it
+  /// stays there.
+  void remove(const std::string& name) {
+    if (detail::is_directory(root_ / name)) {
+      std::error_code failed;
+      std::filesystem::rename(root_ / name, own() / (name + removed_end), failed);
+      check(failed, root_ / name, "a directory that can be moved");
+      finish_removal(name);
+    }
+    manifest_->checkpoints.erase(name);
+  }
+
+  void finish_removal(const std::string& name) const {
+    const Path moved = own() / (name + removed_end);
+    for (const std::string& file : manifest_->checkpoints.at(name)) {
+      if (!detail::is_directory(moved / file) && ::unlink((moved / file).c_str()) != 0 && errno != ENOENT) {
+        throw Error((moved / file).string(), io::last_system_error(), "a file that can be removed");
+      }
+    }
+    if (::rmdir(moved.c_str()) == 0) return;
+    std::error_code failed;
+    std::filesystem::rename(moved, root_ / name, failed);
+    check(failed, moved, "a directory that can be moved back, with files that are not this run's");
+  }
+
+  /// Those that a crash cut off; and what is no longer there is forgotten.
+  void finish_removals() {
+    std::error_code ignored;
+    const auto here = names(), moving = detail::names_in(own(), ignored);
+    const std::set<std::string> at_place(here.begin(), here.end()), moved(moving.begin(), moving.end());
+    std::vector<std::string> gone;
+    for (const auto& [name, files] : manifest_->checkpoints) {
+      const bool removed = moved.count(name + removed_end) != 0 && detail::is_directory(own() / (name + removed_end));
+      if (removed) finish_removal(name);
+      if (removed || at_place.count(name) == 0 || !detail::is_directory(root_ / name)) gone.push_back(name);
+    }
+    for (const std::string& name : gone) manifest_->checkpoints.erase(name);
+  }
+
+  /// Removes what was being written when a save ended.
+  void clean() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(own() / new_name, ignored);
+    for (const std::string& name : detail::names_in(own(), ignored)) {
+      const bool half = name == latest_name || name.rfind(std::string(manifest_name) + ".tmp", 0) == 0;
+      if (half) ::unlink((own() / name).c_str());
+    }
+  }
+
+  /// Removes checkpoints of this run beyond the newest `keep_`, and later ones than `latest` (of a run that got further
+  /// and was taken up before).
+  void prune(const std::string& latest) {
+    const index_t newest = *checkpoint_step(latest);
+    std::vector<std::pair<index_t, std::string>> old;
+    for (const auto& [name, files] : manifest_->checkpoints) {
+      const index_t step = *checkpoint_step(name);
+      if (name != latest) old.emplace_back(step < newest ? step : -1, name);
+    }
+    std::sort(old.rbegin(), old.rend());
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      if (old[i].first < 0 || static_cast<index_t>(i) >= keep_ - 1) remove(old[i].second);
+    }
+  }
+
+  Path root_;
+  index_t keep_;
+  std::unique_ptr<RunLock> lock_;
+  std::optional<CheckpointManifest> manifest_;
+  bool has_manifest_ = false;
+};
+
+}  // namespace K3SPEC_NAMESPACE

@@ -1,0 +1,187 @@
+#pragma once
+/// \file
+/// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) with the global norm of the gradient
+/// clipped before, over all of a model's trained parameters in one pass:
+/// ```text
+/// g ← c g                     c = min(1, max_grad_norm / (‖g‖ + 1e-6))
+/// m ← β₁ m + (1 - β₁) g       v ← β₂ v + (1 - β₂) g²
+/// w ← (1 - lr·decay) w - lr/(1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε)
+/// ```
+/// Only matrices decay (parameters of two axes or more): never norms, biases or other vectors. m, v and, for bfloat16,
+/// the float32 master weights are one buffer each, with the offsets of Parameters.
+/// defines: AdamWOptions, adamw_formulas, AdamW
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/core/range.hpp>
+#include <k3spec/optimiser/gradient_norm.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// AdamW's numbers, see adamw_formulas.
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.0;
+  double max_grad_norm = 0.5;
+  /// Steps in a row that may be skipped because the gradient is not finite; one more throws.
+  std::int64_t max_skipped_in_a_row = 20;
+
+  /// What each may be.
+  static constexpr Range<double> beta_range{.least = 0, .most = 1, .below = true}, eps_range{.least = 0, .above = true};
+  static constexpr Range<double> weight_decay_range{.least = 0};
+  static constexpr Range<double> max_grad_norm_range{
+      .least = 0, .most = std::numeric_limits<double>::infinity(), .above = true, .meaning = "infinity never clips"};
+
+  /// Refuses numbers out of range.
+  /// \throws Error naming the option
+  void check() const {
+    beta_range.check("AdamW: beta1", beta1);
+    beta_range.check("AdamW: beta2", beta2);
+    eps_range.check("AdamW: eps", eps);
+    weight_decay_range.check("AdamW: weight_decay", weight_decay);
+    max_grad_norm_range.check("AdamW: max_grad_norm", max_grad_norm);
+    Range<std::int64_t>{0}.check("AdamW: max_skipped_in_a_row", max_skipped_in_a_row);
+  }
+};
+
+/// The new m, v and w of step `step` (the first is 1). Operands: gradient, m, v, w, and one number for each row: 1
+/// where the weights decay, 0 where not.
+inline auto adamw_formulas(const AdamWOptions& o, double lr, double clip, std::int64_t step) {
+  const auto t = static_cast<double>(step);
+  const double correction1 = 1 - std::pow(o.beta1, t), correction2 = 1 - std::pow(o.beta2, t);
+  const auto g = clip * expr::arg<0>;
+  const auto m = expr::arg<1>;
+  const auto v = expr::arg<2>;
+  const auto w = expr::arg<3>;
+  const auto new_m = o.beta1 * m + (1 - o.beta1) * g;
+  const auto new_v = o.beta2 * v + (1 - o.beta2) * (g * g);
+  const auto decayed = (1.0 - lr * o.weight_decay * expr::row<4>)*w;
+  const auto new_w = decayed - lr / correction1 * (new_m / (sqrt(new_v) / std::sqrt(correction2) + o.eps));
+  return formulas(new_m, new_v, new_w);
+}
+
+/// The optimizer of a model's trained parameters.
+template <class Model, Element T, Device D = Cpu>
+class AdamW {
+ public:
+  using State = accumulate_t<T>;
+  /// float and double parameters are their own masters.
+  static constexpr bool has_masters = !std::same_as<T, State>;
+  template <class U>
+  using Weights = typename Model::template Weights<U>;
+
+  /// What a step did.
+  struct Report {
+    double grad_norm;  ///< before clipping
+    bool skipped;      ///< the gradient was not finite: nothing changed
+  };
+
+  /// Moments are zero; masters are the parameters as they are now.
+  /// \throws Error on an option out of range
+  AdamW(const D& device, const AdamWOptions& options, const Parameters<Model, T, D>& parameters)
+      : options_(options),
+        first_(device, slots),
+        second_(device, slots),
+        masters_(device, has_masters ? slots : 0),
+        row_decays_(device, rows),
+        norm_(device, slots) {
+    options_.check();
+    mark_matrices(device);
+    if constexpr (has_masters)
+      evaluate(device, expr::arg<0>, table(masters_.data()), table(parameters.trainable().data()));
+  }
+  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters) requires std::same_as<D, Cpu>
+      : AdamW(Cpu{}, options, parameters) {}
+
+  /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
+  /// \throws Error, with nothing counted, when too many steps in a row were skipped
+  Report step(const D& device, double lr, Parameters<Model, T, D>& parameters, Gradients<Model, T, D>& gradients) {
+    const Vector<State> g = gradients.flat();
+    const double norm = norm_(device, g);
+    if (!std::isfinite(norm)) {
+      skip();
+      return {norm, true};
+    }
+    skipped_in_a_row_ = 0;
+    ++steps_;
+    const auto update = adamw_formulas(options_, lr, clip_coefficient(norm, options_.max_grad_norm), steps_);
+    const auto m = table(first_.data()), v = table(second_.data());
+    const Vector<State> decays(row_decays_.data(), rows);
+    if constexpr (has_masters) {
+      const auto w = table(masters_.data());
+      const auto all = std::tuple_cat(update, formulas(std::get<2>(update)));
+      evaluate(device, all, outputs(m, v, w, table(parameters.trainable().data())), table(g.data()), m, v, w, decays);
+    } else {
+      const auto w = table(parameters.trainable().data());
+      evaluate(device, update, outputs(m, v, w), table(g.data()), m, v, w, decays);
+    }
+    return {norm, false};
+  }
+
+  const AdamWOptions& options() const { return options_; }
+  /// Updates made, not counting those skipped.
+  std::int64_t steps() const { return steps_; }
+  std::int64_t skipped() const { return skipped_; }
+  std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+
+  /// The state in the device's memory, by the parameters' names; views of frozen parameters are null. Masters only for
+  /// bfloat16.
+  Weights<State> first_moments() { return bind_weights<Model, State>(first_.data(), nullptr); }
+  Weights<State> second_moments() { return bind_weights<Model, State>(second_.data(), nullptr); }
+  Weights<State> masters() requires has_masters { return bind_weights<Model, State>(masters_.data(), nullptr); }
+  void restore_counts(std::int64_t steps, std::int64_t skipped, std::int64_t skipped_in_a_row) {
+    steps_ = steps;
+    skipped_ = skipped;
+    skipped_in_a_row_ = skipped_in_a_row;
+  }
+
+  /// Bytes of moments and masters.
+  static constexpr std::size_t bytes() {
+    return static_cast<std::size_t>(slots) * sizeof(State) * (has_masters ? 3U : 2U);
+  }
+
+ private:
+  static constexpr index_t slots = trainable_slots<Model>;
+  /// Every tensor starts at a multiple of so many elements: in a table of this width no row has parts of two tensors.
+  static constexpr index_t width = detail::slot_multiple;
+  static constexpr index_t rows = slots / width;
+
+  template <class U>
+  static Rows<U, width> table(U* p) {
+    return Rows<U, width>(p, rows);
+  }
+
+  void mark_matrices(const D& device) {
+    Buffer<State> decays(rows);
+    const auto w = first_moments();
+    Model::visit(w, Path{}, [&](const Path&, const auto& view, auto) {
+      if (view.data() == nullptr) return;
+      const index_t begin = (view.data() - first_.data()) / width, count = detail::slot(view.size()) / width;
+      constexpr bool is_matrix = std::remove_cvref_t<decltype(view)>::rank >= 2;
+      std::fill_n(decays.data() + begin, count, State{is_matrix});
+    });
+    upload<State>(device, Vector<State>(decays.data(), rows), Vector<State>(row_decays_.data(), rows));
+  }
+
+  void skip() {
+    if (skipped_in_a_row_ >= options_.max_skipped_in_a_row) {
+      throw Error("gradient", fmt::format("no finite norm in {} steps in a row", skipped_in_a_row_ + 1),
+                  fmt::format("at most {}", options_.max_skipped_in_a_row));
+    }
+    ++skipped_;
+    ++skipped_in_a_row_;
+  }
+
+  AdamWOptions options_;
+  buffer_t<D, State> first_, second_, masters_, row_decays_;
+  GradientNorm<D> norm_;
+  std::int64_t steps_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
+};
+
+}  // namespace K3SPEC_NAMESPACE

@@ -1,0 +1,129 @@
+#pragma once
+/// \file
+/// What EAGLE-3 brings to a Trainer: features of the target, the unrolled objective, what it counts.
+/// defines: Eagle3Method, Eagle3Trainer
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <k3spec/batches/target_features.hpp>
+#include <k3spec/config/complete.hpp>
+#include <k3spec/drafts/fc_init.hpp>
+#include <k3spec/objectives/ttt_metrics.hpp>
+#include <k3spec/objectives/ttt_objective.hpp>
+#include <k3spec/run/trainer.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// How an EAGLE-3 draft is trained, see Trainer.
+template <ForTarget GivenTarget, ForEagle3 Given, Element T>
+class Eagle3Method {
+  using Config = complete_eagle3_t<Given>;
+  using TargetConfig = complete_target_t<GivenTarget>;
+  using Features = TargetFeatures<GivenTarget, Given, T>;
+
+ public:
+  using value_type = T;
+  using Draft = Eagle3Draft<Given>;
+  using Target = K3Target<GivenTarget>;
+  using Metrics = TttMetrics;
+  using Totals = TttTotals;
+  using Conventions = Eagle3Conventions;
+  /// What is chosen before training.
+  struct Setup {
+    DraftVocabulary vocabulary;
+    std::vector<index_t> layer_ids;  ///< the target layers the draft reads, as the conventions count them
+    Conventions conventions = DraftForm<DraftKind::eagle3>::conventions<Config>();
+  };
+
+  /// Refuses what this kind of draft cannot be trained with.
+  /// \throws Error on what does not fit draft and target, and on settings of other drafts
+  static void check(const Setup& setup, const TrainSettings& s) {
+    if (s.ttt_steps > Draft::max_steps) {
+      throw Error("ttt_steps", std::to_string(s.ttt_steps), "1 to " + std::to_string(Draft::max_steps));
+    }
+    require(!s.variable_prefix, "variable_prefix", "true", "false: EAGLE-3 has no blocks");
+    check_fc_init<Draft>(s.fc_init);
+    Features::check(setup.vocabulary, setup.layer_ids, setup.conventions);
+  }
+  static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
+
+  Eagle3Method(Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+      : layer_ids_(std::move(setup.layer_ids)),
+        conventions_(setup.conventions),
+        fc_init_(settings.fc_init),
+        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
+                  settings.length, settings.packing, settings.accumulate),
+        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
+    conventions_.ttt_steps = settings.ttt_steps;  // how many tokens the draft can chain: its files say so
+  }
+
+  /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
+  void initialize(Parameters<Draft, T>& parameters) const {
+    if constexpr (Draft::hidden == Target::hidden) {
+      const auto from = features_.embedding();
+      std::copy_n(from.data(), from.size(), parameters.mutable_weights().embed_tokens.data());
+    }
+    initialize_fc(fc_init_, parameters);
+  }
+
+  /// Runs the target: what is supervised hangs on its choices. Its states stay for forward_backward.
+  Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+               MicroBatch at) {
+    const auto batch = features_.make(cpu, windows, at.index);
+    return objective_.count(cpu, w, batch, features_.teacher(at.index));
+  }
+
+  /// Of windows that supervise nothing: the gradients as they were, and the chains counted.
+  Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+                           MicroBatch at, const std::optional<Totals>& totals) {
+    const auto batch = totals ? features_.made(windows, at.index) : features_.make(cpu, windows, at.index);
+    return metrics(objective_.forward_backward(cpu, w, d_w, batch, features_.teacher(at.index), totals));
+  }
+
+  Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
+                   index_t /*index*/) {
+    const auto batch = features_.make(cpu, windows);
+    return metrics(objective_.evaluate_only(cpu, w, batch, features_.teacher()));
+  }
+
+  Metrics metrics(const TttResult& result = {}) const {
+    Metrics sums(objective_.steps(), objective_.loss());
+    for (index_t k = 0; k < sums.ttt_steps(); ++k) {
+      const auto n = static_cast<std::size_t>(k);
+      sums[k] = {.loss = result.step_loss_sums[n],
+                 .supervised = result.step_supervised[n],
+                 .correct = result.step_correct[n],
+                 .prefix_hits = result.step_prefix_hits[n],
+                 .chains = result.step_chains[n],
+                 .alpha = result.step_alpha_sums[n]};
+    }
+    return sums;
+  }
+
+  const DraftVocabulary& vocabulary() const { return features_.vocabulary(); }
+  const std::vector<index_t>& layer_ids() const { return layer_ids_; }
+  const Conventions& conventions() const { return conventions_; }
+
+  /// Bytes of activations.
+  static constexpr std::size_t bytes(const TrainSettings& s) {
+    return Features::bytes(s.batch, s.length, s.packing, s.accumulate) +
+           TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+  }
+
+ private:
+  std::vector<index_t> layer_ids_;
+  Conventions conventions_;
+  FcInit fc_init_;
+  Features features_;
+  TttObjective<Draft, T> objective_;
+};
+
+template <ForTarget TargetConfig, ForEagle3 Config, Element T>
+using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T>>;
+
+}  // namespace K3SPEC_NAMESPACE

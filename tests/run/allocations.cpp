@@ -1,0 +1,2 @@
+// Counts calls of operator new, as in the backend's tests.
+#include "tests/backend/allocations.cpp"

@@ -1,0 +1,418 @@
+#pragma once
+/// \file
+/// What a trainer must do with a draft of any kind. A test file says which, in an unnamed namespace, and then includes
+/// this header:
+///
+///     #define KIND "dflash"   // in the cases' names: doctest takes those of one name and line for the same
+///     struct Kind {
+///       template <class T> using Trainer = ...;                // of test::SmallTarget
+///       template <class T> static auto setup();                // the trainer's Setup
+///       static constexpr const char* layers = "aux_layer_ids"; // the field of config.json
+///       static std::vector<void (*)(TrainSettings&)> objectives();  // what makes another objective of the settings
+///     };
+/// defines: Text, make, train, same_parameters, and test cases
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/backend/allocations.hpp"
+#include "tests/support/golden_check.hpp"
+#include "tests/support/small_target.hpp"
+#include "tests/support/temporary.hpp"
+
+namespace {
+
+using namespace k3spec;
+
+TrainSettings settings() {
+  TrainSettings s;
+  s.batch = 3;
+  s.length = 21;
+  s.ttt_steps = 3;
+  s.anchors = 6;
+  s.seed = 11;
+  s.schedule = {.lr = 1e-2, .warmup_steps = 5, .total_steps = 40, .min_lr_ratio = 0.1};
+  s.optimizer.weight_decay = 0.01;
+  return s;
+}
+
+template <class T>
+using TrainerOf = typename Kind::template Trainer<T>;
+
+template <class T>
+TrainerOf<T> make(int threads = 1, const TrainSettings& s = settings()) {
+  return TrainerOf<T>(Cpu{threads}, test::small_target<T>(), Kind::template setup<T>(), s);
+}
+
+/// Tokens below 48, with some order in them.
+struct Text : test::TemporaryDirectory {
+  explicit Text(std::uint64_t size = 3000) {
+    std::string bytes;
+    for (std::uint64_t i = 0; i < size; ++i) bytes += static_cast<char>((i / 3 * 7 + Philox(1).below(i, 3)) % 48);
+    test::write(*this / "text", bytes);
+  }
+  ByteText open() const { return ByteText(*this / "text"); }
+};
+
+template <class Trainer>
+std::vector<double> train(Trainer& trainer, const ByteText& text, index_t until) {
+  std::vector<double> numbers;
+  while (trainer.next_step() < until) {
+    const auto report = trainer.step(text);
+    numbers.push_back(report.metrics.loss());
+    numbers.push_back(report.grad_norm);
+    numbers.push_back(report.lr);
+  }
+  return numbers;
+}
+
+template <class Trainer>
+bool same_parameters(const Trainer& a, const Trainer& b) {
+  const auto x = a.parameters().trainable(), y = b.parameters().trainable();
+  return std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * sizeof(*x.data())) == 0;
+}
+
+std::vector<std::string> files(const std::filesystem::path& at) {
+  std::vector<std::string> all;
+  for (const char* name : {"model.safetensors", "config.json", "trainer.safetensors", "trainer.json"}) {
+    all.push_back(test::contents(at / name));
+    CHECK_FALSE(all.back().empty());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE(KIND ": a draft learns its target", T, float, bfloat16) {
+  const Text text(66);  // little enough to be learnt by heart
+  auto s = settings();
+  s.schedule.total_steps = 200;
+  auto trainer = make<T>(1, s);
+  const auto before = trainer.evaluate(text.open(), 1);
+  train(trainer, text.open(), 200);
+  const auto after = trainer.evaluate(text.open(), 1);
+  CHECK(after.loss() < 0.8 * before.loss());
+  CHECK(after.accuracy().value() > 2 * before.accuracy().value());
+  CHECK(after.simulated_accept_length() > before.simulated_accept_length());
+}
+
+TEST_CASE_TEMPLATE(KIND ": 20 steps, resumed, and 20 more are 40 unbroken ones, bit for bit", T, float, bfloat16) {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory unbroken(directory / "unbroken"), broken(directory / "broken");
+  auto whole = make<T>();
+  auto losses = train(whole, text.open(), 40);
+  whole.save(unbroken);
+  auto first = make<T>();
+  auto parts = train(first, text.open(), 20);
+  first.save(broken);
+  auto second = make<T>(2);
+  second.resume(*broken.latest());
+  for (const double x : train(second, text.open(), 40)) parts.push_back(x);
+  second.save(broken);
+  CHECK(parts == losses);
+  CHECK(files(*broken.latest()) == files(*unbroken.latest()));
+}
+
+TEST_CASE_TEMPLATE(KIND ": golden: 10 steps of every objective", T, float, bfloat16) {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  int objective = 0;
+  for (const auto change : Kind::objectives()) {
+    for (const Packing packing : {Packing::none, Packing::apart}) {
+      const std::string_view packed = names_of<Packing>[static_cast<std::size_t>(packing)];
+      auto s = settings();
+      change(s);
+      s.packing = packing;
+      auto trainer = make<T>(1, s);
+      test::BitHash bits;
+      bits.numbers(train(trainer, text.open(), 10));
+      CheckpointDirectory out(directory / fmt::format("{}_{}", objective, packed));
+      trainer.save(out);
+      for (const char* file : {"model.safetensors", "trainer.safetensors"}) {
+        bits.tensors(test::contents(*out.latest() / file));
+      }
+      test::check_golden(bits, fmt::format("objective {}, packing {}", objective, packed));
+    }
+    ++objective;
+  }
+}
+
+TEST_CASE(KIND ": one thread or several: the same bits") {
+  const Text text;
+  auto one = make<float>(1), two = make<float>(2), five = make<float>(5);
+  const auto numbers = train(one, text.open(), 6);
+  CHECK(train(two, text.open(), 6) == numbers);
+  CHECK(train(five, text.open(), 6) == numbers);
+  CHECK(same_parameters(one, two));
+  CHECK(same_parameters(one, five));
+  CHECK(one.evaluate(text.open(), 2) == two.evaluate(text.open(), 2));
+}
+
+TEST_CASE(KIND ": another seed is another run") {
+  const Text text;
+  auto s = settings();
+  s.seed = 12;
+  auto a = make<float>(), b = make<float>(1, s);
+  CHECK(train(a, text.open(), 1) != train(b, text.open(), 1));
+}
+
+TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) {
+  const Text file;
+  const auto text = file.open();
+  for (const int threads : {1, 2}) {
+    auto s = settings();
+    s.accumulate = threads;
+    auto trainer = make<T>(threads, s);
+    const long before = allocations();
+    for (int i = 0; i < 3; ++i) trainer.step(text);
+    CHECK(allocations() == before);
+  }
+  const long before = allocations();
+  const Buffer<float> buffer(3);
+  CHECK(allocations() == before + 1);  // the count counts
+}
+
+namespace {
+
+/// First moments after a step: its clipped gradient, but for a factor.
+template <class Trainer>
+std::vector<double> moments(Trainer& trainer) {
+  std::vector<double> all;
+  const auto first = const_cast<AdamW<typename Trainer::Draft, double>&>(trainer.optimizer()).first_moments();
+  Trainer::Draft::visit(first, Path{}, [&](const Path&, const auto& view, auto) {
+    if (view.data() != nullptr) all.insert(all.end(), view.data(), view.data() + view.size());
+  });
+  return all;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0, scale = 0;
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    most = std::max(most, std::abs(a[i] - b[i])), scale = std::max(scale, std::abs(b[i]));
+  }
+  return most / scale;
+}
+
+template <class Report>
+void same_step(const Report& found, const Report& wanted) {
+  constexpr double rounding = 1e-12;
+  CHECK_FALSE(found.skipped);
+  CHECK(found.metrics.supervised() == wanted.metrics.supervised());
+  CHECK(found.metrics.loss() == doctest::Approx(wanted.metrics.loss()).epsilon(rounding));
+  CHECK(found.metrics.accuracy().value() == doctest::Approx(wanted.metrics.accuracy().value()).epsilon(rounding));
+  CHECK(found.metrics.simulated_accept_length() ==
+        doctest::Approx(wanted.metrics.simulated_accept_length()).epsilon(rounding));
+  CHECK(found.grad_norm == doctest::Approx(wanted.grad_norm).epsilon(rounding));
+}
+
+}  // namespace
+
+TEST_CASE(KIND ": a step of several batches is the step of one large batch, whatever each of them supervises") {
+  const Text file;
+  const auto text = file.open();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 126; ++i) ids.push_back(i * i % 47);
+  // Of three batches the first supervises most, the second nothing, the third a few tokens.
+  std::vector<std::uint8_t> mask(126, 0);
+  std::fill_n(mask.begin(), 40, std::uint8_t{1}), std::fill_n(mask.begin() + 106, 9, std::uint8_t{1});
+  const TextWindows uneven{Matrix<const index_t>(ids.data(), 6, 21), Vector<const std::uint8_t>(mask.data(), 126)};
+  for (const auto change : Kind::objectives()) {
+    auto s = settings();
+    s.packing = Packing::apart;
+    s.schedule.lr = 1e-300;  // so that parameters stay, and every step can be compared
+    change(s);
+    s.batch = 6;
+    auto whole = make<double>(1, s);
+    s.batch = 2, s.accumulate = 3;
+    auto parts = make<double>(2, s);
+    for (int i = 0; i < 2; ++i) same_step(parts.step(text), whole.step(text));
+    const auto wanted = whole.step(uneven);
+    const long before = allocations();
+    const auto found = parts.step(uneven);
+    CHECK(allocations() == before);
+    same_step(found, wanted);
+    CHECK(largest_difference(moments(parts), moments(whole)) <= 1e-12);
+    std::vector<std::uint8_t> none(126, 0);
+    CHECK(parts.step({uneven.ids, Vector<const std::uint8_t>(none.data(), 126)}).skipped);
+    CHECK(parts.unsupervised() == 1);
+    CHECK(parts.rows() == 126);
+    CHECK_THROWS_WITH_AS(parts.step(uneven.part(0, 2)), "windows: found 2 x 21, wanted 6 x 21, packed", Error);
+  }
+}
+
+TEST_CASE(KIND ": windows are learnt from only where the mask says, and of another shape not at all") {
+  auto whole = make<float>(), masked = make<float>(), none = make<float>();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
+  const Matrix<const index_t> windows(ids.data(), 3, 21);
+  const auto step = [&](auto& trainer, const std::vector<std::uint8_t>& mask) {
+    return trainer.step({windows, Vector<const std::uint8_t>(mask.data(), static_cast<index_t>(mask.size()))});
+  };
+  std::vector<std::uint8_t> mask(63, 1);
+  const auto all = step(whole, mask);
+  CHECK(make<float>().step({windows}).grad_norm == all.grad_norm);
+  std::fill(mask.begin() + 5, mask.end(), std::uint8_t{0});
+  CHECK(step(masked, mask).grad_norm != all.grad_norm);
+  const auto nothing = step(none, std::vector<std::uint8_t>(63, 0));
+  CHECK(nothing.grad_norm == 0);
+  CHECK(nothing.metrics.loss() == 0);
+  CHECK(none.next_step() == 1);
+  CHECK(same_parameters(none, make<float>()));  // an update would decay the weights
+  CHECK(nothing.skipped);
+  CHECK(none.unsupervised() == 1);
+  mask.assign(63, 0);
+  const auto seen = none.evaluate({windows, Vector<const std::uint8_t>(mask.data(), 63)});
+  CHECK(seen.loss() == 0);
+  CHECK(seen.accuracy().denominator == 0);
+  CHECK_THROWS_WITH_AS(step(none, std::vector<std::uint8_t>(62, 1)), "windows: loss_mask: found 62, wanted 63 or none",
+                       Error);
+  CHECK_THROWS_WITH_AS(none.step({Matrix<const index_t>(ids.data(), 2, 21)}),
+                       "windows: found 2 x 21, wanted 3 x 21, packed", Error);
+}
+
+TEST_CASE(KIND ": held-out text is only looked at, and always in the same way") {
+  const Text text;
+  auto a = make<float>(), b = make<float>();
+  train(a, text.open(), 2);
+  const auto seen = a.evaluate(text.open(), 3);
+  CHECK(a.evaluate(text.open(), 3) == seen);
+  train(a, text.open(), 4);
+  train(b, text.open(), 4);
+  CHECK(same_parameters(a, b));
+  CHECK(a.evaluate(text.open(), 0).simulated_accept_length() == 1);
+}
+
+TEST_CASE(KIND ": blocks of held-out text stand elsewhere than those of a training step of the same number") {
+  auto trainer = make<float>();
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
+  const TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21)};
+  const double looked_at = trainer.evaluate(windows, 0).loss();
+  const double trained = trainer.step(windows).metrics.loss();  // the same weights
+  CHECK((looked_at != trained) == (TrainerOf<float>::Draft::kind != DraftKind::eagle3));
+}
+
+TEST_CASE(KIND ": the number of steps may be fixed during warmup, and then the run is as if it always had been") {
+  const Text text;
+  auto s = settings();
+  s.schedule.total_steps = 1000000;
+  auto measured = make<float>(1, s), fixed = make<float>();
+  train(measured, text.open(), 5);
+  measured.set_total_steps(40);
+  train(measured, text.open(), 10);
+  train(fixed, text.open(), 10);
+  CHECK(same_parameters(measured, fixed));
+  CHECK_THROWS_WITH_AS(measured.set_total_steps(50), "total steps: found 50 set after step 6, wanted set during warmup",
+                       Error);
+  CHECK(measured.settings().schedule.total_steps == 40);
+  // Step 5 has the highest rate with any number of steps; step 6 is the first that has not.
+  auto soon = make<float>();
+  train(soon, text.open(), 6);
+  CHECK_NOTHROW(soon.set_total_steps(50));
+  train(soon, text.open(), 7);
+  CHECK_THROWS_WITH_AS(soon.set_total_steps(60), "total steps: found 60 set after step 6, wanted set during warmup",
+                       Error);
+}
+
+TEST_CASE(KIND ": a run can be given more steps, or fewer, but not fewer than it made") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.schedule.total_steps = 8;
+  auto run = make<float>(1, s);
+  train(run, text.open(), 8);
+  CHECK_THROWS_WITH_AS(run.change_total_steps(7), "total steps: found 7, wanted 8 or more, the steps made", Error);
+  run.change_total_steps(12);
+  s.schedule.total_steps = 12;
+  CHECK(run.step(text.open()).lr == s.schedule(8));
+  run.save(checkpoints);
+  auto resumed = make<float>(2, s);
+  resumed.resume(*checkpoints.latest());
+  CHECK(train(run, text.open(), 12) == train(resumed, text.open(), 12));
+  CHECK(same_parameters(run, resumed));
+}
+
+TEST_CASE_TEMPLATE(KIND ": a run that starts from a draft has its parameters, and all else anew", T, float, bfloat16) {
+  const Text text;
+  auto trained = make<T>(), fresh = make<T>();
+  train(trained, text.open(), 4);
+  const auto copy = [&] {
+    Parameters<typename TrainerOf<T>::Draft, T> parameters;
+    const auto from = trained.parameters().all();
+    std::copy_n(from.data(), from.size(), parameters.all().data());
+    return parameters;
+  };
+  auto s = settings();
+  s.schedule.lr = 0;  // a step writes what the masters say
+  auto run = make<T>(1, s);
+  CHECK_FALSE(same_parameters(run, trained));
+  run.start_from(copy());
+  CHECK(same_parameters(run, trained));
+  CHECK(run.next_step() == 0);
+  CHECK(run.optimizer().steps() == 0);
+  train(run, text.open(), 1);
+  CHECK(same_parameters(run, trained));
+  CHECK_THROWS_WITH_AS(run.start_from(copy()), "step: found 1, wanted 0, where a run can start from a draft", Error);
+  auto broken = copy();
+  broken.trainable()(3) = T(std::numeric_limits<float>::quiet_NaN());
+  CHECK_THROWS_WITH_AS(fresh.start_from(std::move(broken)), doctest::Contains("element 3: found nan"), Error);
+  CHECK(same_parameters(fresh, make<T>()));
+}
+
+namespace {
+
+/// Lengths of the pieces of a row that end behind each newline.
+std::vector<index_t> lengths_of(const Matrix<const index_t>& ids) {
+  std::vector<index_t> lens(static_cast<std::size_t>(ids.size()));
+  for (index_t r = 0; r < ids.extent(0); ++r) {
+    index_t* at = lens.data() + r * ids.extent(1);
+    for (index_t t = 0; t < ids.extent(1); ++t) {
+      ++*at;
+      if (ids(r, t) == 10) ++at;
+    }
+  }
+  return lens;
+}
+
+}  // namespace
+
+TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone decides, and a run goes on bit for bit") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.packing = Packing::apart;
+  auto plain = make<float>(), packed = make<float>(1, s), given = make<float>(2, s), resumed = make<float>(1, s);
+  std::vector<index_t> ids(63);
+  const Matrix<index_t> windows(ids.data(), 3, 21);
+  text.open().random_windows(s.seed, 0, windows);
+  const auto lens = lengths_of(windows);
+  REQUIRE(std::count(ids.begin(), ids.end(), 10) > 0);
+  const Matrix<const index_t> seq_lens(lens.data(), 3, 21);
+  const auto of_text = packed.step(text.open()).grad_norm;
+  CHECK(given.step({windows, {}, seq_lens}).grad_norm == of_text);
+  CHECK(plain.step({windows}).grad_norm != of_text);
+  packed.save(checkpoints);
+  resumed.resume(*checkpoints.latest());
+  train(packed, text.open(), 4), train(resumed, text.open(), 4);
+  CHECK(same_parameters(packed, resumed));
+  CHECK_THROWS_WITH_AS(plain.resume(*checkpoints.latest()), doctest::Contains("trainer.json: settings"), Error);
+  CHECK(packed.evaluate(text.open(), 2) == resumed.evaluate(text.open(), 2));
+  const auto file = text.open();
+  const long before = allocations();
+  for (int i = 0; i < 3; ++i) packed.step(file);
+  CHECK(allocations() == before);
+  CHECK_THROWS_WITH_AS(plain.step({windows, {}, seq_lens}),
+                       "windows: seq_lens: found documents, wanted none, or packing apart", Error);
+}
