@@ -150,7 +150,8 @@ class Header {
 
 Names public_functions() {
   Names all;
-  for (const char* room : {"ops", "layers", "losses", "drafts", "target", "decode", "batches", "objectives", "optimiser", "run", "io"}) {
+  for (const char* room :
+       {"ops", "layers", "losses", "drafts", "target", "decode", "batches", "objectives", "optimiser", "run", "io"}) {
     for (const auto& entry : fs::directory_iterator(root / "include/k3spec" / room)) {
       for (const std::string& name : Header(code_of(contents(entry.path()))).functions) {
         all.insert(std::string(room) + "/" + entry.path().filename().string() + " " + name);

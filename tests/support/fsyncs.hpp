@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Takes the place of fsync in a test executable: to be included by one source file of it. What is to be synced is told
-/// to a test, which may let it fail; nothing reaches a disk.
+/// Takes the place of fsync in a test executable: weak, so that several source files may include it. What is to be
+/// synced is told to a test, which may let it fail; nothing reaches a disk.
 /// defines: test::fsyncs, ::fsync
 
 #include <cerrno>
@@ -16,7 +16,7 @@ inline std::function<bool(const std::filesystem::path&)> fsyncs;
 
 }  // namespace k3spec::test
 
-extern "C" int fsync(int file) {
+extern "C" __attribute__((weak)) int fsync(int file) {
   if (!k3spec::test::fsyncs) return 0;
   if (k3spec::test::fsyncs(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)))) return 0;
   errno = EIO;
