@@ -5,12 +5,13 @@
 
 #include <cctype>
 #include <map>
-#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "options.hpp"
+#include "setting_flags.hpp"
 
 namespace k3spec::examples {
 
@@ -65,97 +66,10 @@ inline void add_parallel(Arguments& arguments, Options& o) {
   toggle("parallel_drafting", "--parallel-drafting", p.parallel_drafting, "Not supported");
 }
 
-/// Settings that a checkpoint carries, by their names there.
-class SettingFlags {
- public:
-  SettingFlags(Arguments& arguments, Options& o) : arguments_(arguments), o_(o) {}
-
-  template <class T>
-  void number(const char* key, const char* flag, T& value, const Range<T>& range, const char* help) {
-    keep(key, arguments_.number(flag, value, range, help));
-  }
-  template <class E>
-  void named(const char* key, const char* flag, E& value, const char* help) {
-    keep(key, arguments_.named(flag, value, help));
-  }
-  void toggle(const char* key, const char* flag, bool& value, const char* help) {
-    keep(key, arguments_.toggle(flag, value, help));
-  }
-
- private:
-  void keep(const char* key, CLI::Option* option) {
-    o_.flags[key] = option;
-    o_.names[key] = option->get_name();
-  }
-
-  Arguments& arguments_;
-  Options& o_;
-};
-
 inline void add_time(Arguments& arguments, Options& o) {
-  using S = WarmupCosine;
-  S& s = o.settings.schedule;
-  SettingFlags flags(arguments, o);
-  flags.number("total_steps", "--steps", s.total_steps, S::total_range, "Steps to train, instead of --minutes");
-  o.flags["total_steps"]->default_str("");
   o.minutes_flag = arguments.number("--minutes", o.minutes, TrainSettings::positive,
                                     "Time to train. The steps of the warmup are measured; then the number of steps is "
                                     "fixed, and with it the schedule");
-  flags.number("lr", "--lr", s.lr, S::lr_range, "Highest learning rate");
-  flags.number("warmup_steps", "--warmup", s.warmup_steps, S::warmup_range, "Steps over which the learning rate rises");
-  flags.number("min_lr_ratio", "--min-lr-ratio", s.min_lr_ratio, S::min_lr_ratio_range,
-               "Last learning rate, as a part of the highest");
-}
-
-inline void add_batches(Arguments& arguments, Options& o) {
-  using S = TrainSettings;
-  S& s = o.settings;
-  SettingFlags flags(arguments, o);
-  flags.number("batch", "--batch", s.batch, S::batch_range, "Windows that go through the draft together");
-  flags.number("accumulate", "--accumulate", s.accumulate, S::accumulate_range,
-               "Batches a step, with the gradient of one large batch");
-  flags.number("length", "--length", s.length, S::length_range, "Tokens a window");
-  flags.named("packing", "--packing", s.packing,
-              "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target");
-  flags.number("seed", "--seed", s.seed, Range<std::uint64_t>{}, "Of fresh parameters and the choice of windows");
-}
-
-inline void add_losses(Arguments& arguments, Options& o) {
-  using S = TrainSettings;
-  S& s = o.settings;
-  SettingFlags flags(arguments, o);
-  flags.number("ttt_steps", "--ttt-steps", s.ttt_steps, S::ttt_steps_range,
-               "eagle3: drafted tokens that training unrolls");
-  flags.named("lk", "--lk", s.lk, "eagle3: loss of the acceptance rate, instead of cross-entropy");
-  flags.number("lk_kl_scale", "--lk-kl-scale", s.lk_kl_scale, TttLoss::kl_scale_range,
-               "eagle3, --lk lambda: cross-entropy weighs s * exp(-d * rate)");
-  flags.number("lk_kl_decay", "--lk-kl-decay", s.lk_kl_decay, TttLoss::kl_decay_range,
-               "eagle3, --lk lambda: d of that");
-  flags.named("fc_init", "--fc-init", s.fc_init,
-              "eagle3: fresh fc; last_identity is [0 0 I], the last layer's state as it is");
-  flags.number("anchors", "--anchors", s.anchors, S::anchors_range, "dflash, dspark: blocks in a window");
-  flags.number("gamma", "--gamma", s.gamma, S::gamma_range, "dflash, dspark: slot k of a block weighs exp(-k / gamma)");
-  flags.toggle("variable_prefix", "--variable-prefix", s.variable_prefix,
-               "dflash: blocks begin with a random number of true tokens");
-  flags.number("prefix_base", "--prefix-base", s.prefix_base, S::positive,
-               "dflash, --variable-prefix: a prefix of l tokens has a chance as this to the power l");
-  flags.number("ce_alpha", "--ce-alpha", s.ce_alpha, S::weight_range, "dspark: weight of cross-entropy");
-  flags.number("l1_alpha", "--l1-alpha", s.l1_alpha, S::weight_range, "dspark: weight of |p - q|");
-  flags.number("confidence_alpha", "--confidence-alpha", s.confidence_alpha, S::weight_range,
-               "dspark: weight of the confidence head's loss");
-  flags.number("markov_deviation", "--markov-deviation", s.markov_deviation, S::positive,
-               "dspark: deviation of the Markov head's fresh table of previous tokens");
-}
-
-inline void add_optimizer(Arguments& arguments, Options& o) {
-  using S = AdamWOptions;
-  S& s = o.settings.optimizer;
-  SettingFlags flags(arguments, o);
-  flags.number("max_grad_norm", "--clip", s.max_grad_norm, S::max_grad_norm_range, "Largest norm of the gradient");
-  flags.number("weight_decay", "--weight-decay", s.weight_decay, S::weight_decay_range, "Decay of matrices");
-  flags.number("beta1", "--beta1", s.beta1, S::beta_range, "AdamW's");
-  flags.number("beta2", "--beta2", s.beta2, S::beta_range, "AdamW's");
-  flags.number("eps", "--eps", s.eps, S::eps_range, "AdamW's");
 }
 
 inline void add_reports(Arguments& arguments, Options& o) {
@@ -203,28 +117,12 @@ void check_flags(const Options& o, F&& f) {
 
 /// Settings that only some kinds of draft have.
 inline void refuse_others_flags(const Options& o) {
-  static const std::map<std::string, std::set<std::string>> kinds{{"lk", {"eagle3"}},
-                                                                  {"lk_kl_scale", {"eagle3"}},
-                                                                  {"lk_kl_decay", {"eagle3"}},
-                                                                  {"fc_init", {"eagle3"}},
-                                                                  {"ttt_steps", {"eagle3"}},
-                                                                  {"anchors", {"dflash", "dspark"}},
-                                                                  {"gamma", {"dflash", "dspark"}},
-                                                                  {"variable_prefix", {"dflash"}},
-                                                                  {"prefix_base", {"dflash"}},
-                                                                  {"ce_alpha", {"dspark"}},
-                                                                  {"l1_alpha", {"dspark"}},
-                                                                  {"confidence_alpha", {"dspark"}},
-                                                                  {"markov_deviation", {"dspark"}}};
-  std::vector<std::pair<const CLI::Option*, std::set<std::string>>> all{
-      {o.backbone_flag, {"eagle3"}}, {o.version_flag, {"eagle3"}}, {o.vocabulary_flag, {"eagle3"}}};
-  for (const auto& [key, those] : kinds) all.emplace_back(o.flags.at(key), those);
-  for (const auto& [flag, those] : all) {
-    if (flag->count() == 0 || those.count(o.draft) != 0) continue;
-    std::string wanted;
-    for (const auto& kind : those) wanted.append(wanted.empty() ? "" : " or ").append(kind);
-    throw Error(flag->get_name(), "it with --draft " + o.draft, "--draft " + wanted);
-  }
+  const auto refuse = [&](const CLI::Option* flag, std::string_view kinds) {
+    if (flag->count() == 0 || kinds.empty() || kinds.find(o.draft) != std::string_view::npos) return;
+    throw Error(flag->get_name(), "it with --draft " + o.draft, "--draft " + std::string(kinds));
+  };
+  refuse(o.backbone_flag, "eagle3"), refuse(o.version_flag, "eagle3"), refuse(o.vocabulary_flag, "eagle3");
+  for (const SettingFlag& setting : setting_flags) refuse(o.flags.at(setting.key), setting.kinds);
 }
 
 /// Settings that only some losses or blocks have, whatever the draft's kind.
@@ -265,9 +163,7 @@ inline void add_flags(Arguments& arguments, Options& o) {
   add_files(arguments, o);
   add_draft(arguments, o);
   add_time(arguments, o);
-  add_batches(arguments, o);
-  add_losses(arguments, o);
-  add_optimizer(arguments, o);
+  add_setting_flags(arguments, o);
   add_reports(arguments, o);
   add_parallel(arguments, o);
   arguments.add_to_footer(

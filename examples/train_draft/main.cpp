@@ -46,7 +46,7 @@ void take_settings(Options& o, const TrainerProgress& progress) {
     throw Error("--steps", fmt::format("{} for a run with --minutes", o.settings.schedule.total_steps),
                 "--resume without it");
   }
-  const io::json given = o.settings.to_json(), own = saved.to_json();
+  const io::json given = settings_json(o.settings), own = settings_json(saved);
   for (const auto& [key, flag] : o.flags) {
     if (flag->count() == 0 || given[key] == own[key] || key == "total_steps") continue;
     throw Error(flag->get_name(), given[key].dump(), own[key].dump() + ", the resumed run's own");

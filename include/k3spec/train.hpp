@@ -40,6 +40,7 @@
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
 #include <k3spec/run/run_sources.hpp>
+#include <k3spec/run/settings_json.hpp>
 #include <k3spec/run/train_settings.hpp>
 #include <k3spec/run/trainer.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>

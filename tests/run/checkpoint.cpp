@@ -138,10 +138,10 @@ TEST_CASE("settings come back exactly") {
   s.lk_kl_scale = 0.25, s.lk_kl_decay = 1.5;
   s.fc_init = FcInit::last_identity;
   s.packing = Packing::apart;
-  CHECK(s.to_json()["lk"] == "lambda");
-  CHECK(s.to_json()["fc_init"] == "last_identity");
-  CHECK(s.to_json()["packing"] == "apart");
-  CHECK(TrainSettings::from_json(io::parse_json(s.to_json().dump(), "test"), "test").to_json() == s.to_json());
+  CHECK(settings_json(s)["lk"] == "lambda");
+  CHECK(settings_json(s)["fc_init"] == "last_identity");
+  CHECK(settings_json(s)["packing"] == "apart");
+  CHECK(settings_json(settings_from_json(io::parse_json(settings_json(s).dump(), "test"), "test")) == settings_json(s));
 }
 
 TEST_CASE("a trainer's file that does not fit is refused") {
@@ -274,20 +274,20 @@ TEST_CASE("no clipping and a number of steps not fixed yet come back, too") {
   auto s = settings();
   s.optimizer.max_grad_norm = std::numeric_limits<double>::infinity();
   s.schedule.total_steps = WarmupCosine::open;
-  const auto j = io::parse_json(s.to_json().dump(), "test");
+  const auto j = io::parse_json(settings_json(s).dump(), "test");
   CHECK(j["max_grad_norm"] == "infinity");
   CHECK(j["total_steps"] == nullptr);
-  const auto back = TrainSettings::from_json(j, "test");
+  const auto back = settings_from_json(j, "test");
   CHECK(back.optimizer.max_grad_norm == s.optimizer.max_grad_norm);
   CHECK(back.schedule.total_steps == WarmupCosine::open);
-  CHECK(back.to_json() == s.to_json());
+  CHECK(settings_json(back) == settings_json(s));
 }
 
 TEST_CASE("settings of another type are refused by name, not converted") {
   const auto refuse_setting = [](const char* name, const char* value, const char* message) {
-    auto j = settings().to_json();
+    auto j = settings_json(settings());
     j[name] = io::parse_json(value, "test");
-    CHECK_THROWS_WITH_AS(TrainSettings::from_json(j, "file"), doctest::Contains(message), Error);
+    CHECK_THROWS_WITH_AS(settings_from_json(j, "file"), doctest::Contains(message), Error);
   };
   refuse_setting("batch", "8.9", "file: batch: found 8.9, wanted an integer");
   refuse_setting("batch", "true", "file: batch: found true");
@@ -311,9 +311,9 @@ TEST_CASE("settings of another type are refused by name, not converted") {
       "packing", "\"through_target\"",
       "file: packing: found through_target, wanted none or apart: Kimi K3's recurrent layers carry their state "
       "over a document's end");
-  auto j = settings().to_json();
+  auto j = settings_json(settings());
   j.erase("eps");
-  CHECK_THROWS_WITH_AS(TrainSettings::from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);
+  CHECK_THROWS_WITH_AS(settings_from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);
 }
 
 TEST_CASE("a step of more tokens than can be counted is refused") {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Which values a number from outside may have: what checks it and what a message says of it are one thing.
-/// defines: Range
+/// defines: Range, CheckRange
 
 #include <concepts>
 #include <limits>
@@ -58,6 +58,24 @@ struct Range {
   static std::string number(T x) {
     if (std::is_unsigned_v<T> && x == std::numeric_limits<T>::max()) return fmt::format("2^{} - 1", 8 * sizeof(T));
     return fmt::format("{}", x);
+  }
+};
+
+/// A visitor of settings: refuses a number that is not in its range.
+struct CheckRange {
+  std::string_view prefix = "";  ///< of a setting's name, for messages
+
+  template <class T>
+  void operator()(const char*, const T&) const {}
+  /// \throws Error unless `found` is in range
+  template <class T>
+  void operator()(const char* name, const T& found, const Range<T>& range) const {
+    range.check(std::string(prefix) + name, found);
+  }
+  /// A value of its own, beside those in range.
+  template <class T, class Word>
+  void operator()(const char* name, const T& found, const Range<T>& range, const Word& word) const {
+    if (found != word.value) (*this)(name, found, range);
   }
 };
 

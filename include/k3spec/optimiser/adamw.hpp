@@ -38,16 +38,20 @@ struct AdamWOptions {
   static constexpr Range<double> max_grad_norm_range{
       .least = 0, .most = std::numeric_limits<double>::infinity(), .above = true, .meaning = "infinity never clips"};
 
+  /// Calls v(name, option, range) for each, see TrainSettings.
+  template <class Options, class V>
+  static void visit(Options& o, V&& v) {
+    v("beta1", o.beta1, beta_range);
+    v("beta2", o.beta2, beta_range);
+    v("eps", o.eps, eps_range);
+    v("weight_decay", o.weight_decay, weight_decay_range);
+    v("max_grad_norm", o.max_grad_norm, max_grad_norm_range);
+    v("max_skipped_in_a_row", o.max_skipped_in_a_row, Range<std::int64_t>{0});
+  }
+
   /// Refuses numbers out of range.
   /// \throws Error naming the option
-  void check() const {
-    beta_range.check("AdamW: beta1", beta1);
-    beta_range.check("AdamW: beta2", beta2);
-    eps_range.check("AdamW: eps", eps);
-    weight_decay_range.check("AdamW: weight_decay", weight_decay);
-    max_grad_norm_range.check("AdamW: max_grad_norm", max_grad_norm);
-    Range<std::int64_t>{0}.check("AdamW: max_skipped_in_a_row", max_skipped_in_a_row);
-  }
+  void check() const { visit(*this, CheckRange{"AdamW: "}); }
 };
 
 /// The new m, v and w of step `step` (the first is 1). Operands: gradient, m, v, w, and one number for each row: 1

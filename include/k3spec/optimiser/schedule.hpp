@@ -29,14 +29,23 @@ struct WarmupCosine {
   static constexpr Range<double> lr_range{.least = 0}, min_lr_ratio_range{0, 1};
   static constexpr Range<index_t> warmup_range{0, max_steps}, total_range{1, max_steps};
 
+  /// Stands for a number of steps that is not fixed.
+  struct NotFixed {
+    index_t value = open;
+  };
+
+  /// Calls v(name, setting, range) for each, see TrainSettings.
+  template <class Schedule, class V>
+  static void visit(Schedule& s, V&& v) {
+    v("lr", s.lr, lr_range);
+    v("warmup_steps", s.warmup_steps, warmup_range);
+    v("total_steps", s.total_steps, total_range, NotFixed{});
+    v("min_lr_ratio", s.min_lr_ratio, min_lr_ratio_range);
+  }
+
   /// Refuses numbers out of range.
   /// \throws Error naming the field
-  void check() const {
-    lr_range.check("schedule: lr", lr);
-    warmup_range.check("schedule: warmup_steps", warmup_steps);
-    if (total_steps != open) total_range.check("schedule: total_steps", total_steps);
-    min_lr_ratio_range.check("schedule: min_lr_ratio", min_lr_ratio);
-  }
+  void check() const { visit(*this, CheckRange{"schedule: "}); }
 
   /// The rate of step `step`, the first being 0.
   double operator()(index_t step) const { return lr * ratio(step); }

@@ -72,9 +72,9 @@ TrainerProgress check_checkpoint(const std::filesystem::path& directory, const T
                                  const DraftVocabulary& vocabulary, const std::optional<DataFingerprints>& data = {},
                                  OtherData other = OtherData::refuse) {
   TrainerProgress saved = read_trainer_progress(directory);
-  if (saved.settings.to_json() != settings.to_json()) {
-    throw Error((directory / detail::trainer_json_name).string() + ": settings", saved.settings.to_json().dump(),
-                settings.to_json().dump());
+  if (settings_json(saved.settings) != settings_json(settings)) {
+    throw Error((directory / detail::trainer_json_name).string() + ": settings", settings_json(saved.settings).dump(),
+                settings_json(settings).dump());
   }
   detail::check_same_step(directory, saved.next_step);
   if (other == OtherData::refuse) saved.sources.check_data(data, (directory / detail::trainer_json_name).string());

@@ -17,7 +17,7 @@
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/optimiser/adamw.hpp>
 #include <k3spec/run/run_sources.hpp>
-#include <k3spec/run/train_settings.hpp>
+#include <k3spec/run/settings_json.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -125,7 +125,7 @@ void save_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optim
   const io::json j = {{"format", detail::trainer_format},      {"next_step", progress.next_step},
                       {"unsupervised", progress.unsupervised}, {"optimizer_steps", optimizer.steps()},
                       {"skipped", optimizer.skipped()},        {"skipped_in_a_row", optimizer.skipped_in_a_row()},
-                      {"sources", progress.sources.to_json()}, {"settings", progress.settings.to_json()}};
+                      {"sources", progress.sources.to_json()}, {"settings", settings_json(progress.settings)}};
   io::write_text(directory / detail::trainer_json_name, j.dump(2) + "\n");
 }
 
@@ -138,7 +138,7 @@ inline TrainerProgress read_trainer_progress(const std::filesystem::path& direct
   if (settings == j.end()) throw Error(file.string() + ": settings", "nothing", "the run's settings");
   const auto counts = detail::TrainerCounts::read(j, file.string());
   const auto sources = j.find("sources");
-  return {TrainSettings::from_json(*settings, file.string() + ": settings"), counts.next_step, counts.unsupervised,
+  return {settings_from_json(*settings, file.string() + ": settings"), counts.next_step, counts.unsupervised,
           RunSources::from_json(sources == j.end() ? io::json() : *sources, file.string() + ": sources")};
 }
 

@@ -1,0 +1,104 @@
+#pragma once
+/// \file
+/// The settings of a run, which a checkpoint carries, as flags: what each is called and what is said of it. Its type
+/// and range are TrainSettings' own.
+/// defines: SettingFlag, setting_flags, add_setting_flags
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "options.hpp"
+
+namespace k3spec::examples {
+
+/// A setting's flag.
+struct SettingFlag {
+  const char* key;         ///< as TrainSettings::visit names it
+  const char* flag;        ///< on the command line
+  std::string_view kinds;  ///< of drafts that have it, with " or " between; empty: all
+  const char* help;
+};
+
+inline constexpr std::array setting_flags{
+    SettingFlag{"total_steps", "--steps", "", "Steps to train, instead of --minutes"},
+    SettingFlag{"lr", "--lr", "", "Highest learning rate"},
+    SettingFlag{"warmup_steps", "--warmup", "", "Steps over which the learning rate rises"},
+    SettingFlag{"min_lr_ratio", "--min-lr-ratio", "", "Last learning rate, as a part of the highest"},
+    SettingFlag{"batch", "--batch", "", "Windows that go through the draft together"},
+    SettingFlag{"accumulate", "--accumulate", "", "Batches a step, with the gradient of one large batch"},
+    SettingFlag{"length", "--length", "", "Tokens a window"},
+    SettingFlag{
+        "packing", "--packing", "",
+        "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target"},
+    SettingFlag{"seed", "--seed", "", "Of fresh parameters and the choice of windows"},
+    SettingFlag{"ttt_steps", "--ttt-steps", "eagle3", "eagle3: drafted tokens that training unrolls"},
+    SettingFlag{"lk", "--lk", "eagle3", "eagle3: loss of the acceptance rate, instead of cross-entropy"},
+    SettingFlag{"lk_kl_scale", "--lk-kl-scale", "eagle3",
+                "eagle3, --lk lambda: cross-entropy weighs s * exp(-d * rate)"},
+    SettingFlag{"lk_kl_decay", "--lk-kl-decay", "eagle3", "eagle3, --lk lambda: d of that"},
+    SettingFlag{"fc_init", "--fc-init", "eagle3",
+                "eagle3: fresh fc; last_identity is [0 0 I], the last layer's state as it is"},
+    SettingFlag{"anchors", "--anchors", "dflash or dspark", "dflash, dspark: blocks in a window"},
+    SettingFlag{"gamma", "--gamma", "dflash or dspark", "dflash, dspark: slot k of a block weighs exp(-k / gamma)"},
+    SettingFlag{"variable_prefix", "--variable-prefix", "dflash",
+                "dflash: blocks begin with a random number of true tokens"},
+    SettingFlag{"prefix_base", "--prefix-base", "dflash",
+                "dflash, --variable-prefix: a prefix of l tokens has a chance as this to the power l"},
+    SettingFlag{"ce_alpha", "--ce-alpha", "dspark", "dspark: weight of cross-entropy"},
+    SettingFlag{"l1_alpha", "--l1-alpha", "dspark", "dspark: weight of |p - q|"},
+    SettingFlag{"confidence_alpha", "--confidence-alpha", "dspark", "dspark: weight of the confidence head's loss"},
+    SettingFlag{"markov_deviation", "--markov-deviation", "dspark",
+                "dspark: deviation of the Markov head's fresh table of previous tokens"},
+    SettingFlag{"max_grad_norm", "--clip", "", "Largest norm of the gradient"},
+    SettingFlag{"weight_decay", "--weight-decay", "", "Decay of matrices"},
+    SettingFlag{"beta1", "--beta1", "", "AdamW's"},
+    SettingFlag{"beta2", "--beta2", "", "AdamW's"},
+    SettingFlag{"eps", "--eps", "", "AdamW's"}};
+
+namespace detail {
+
+/// A visitor of settings: adds the flag of the one with a key.
+struct AddSettingFlag {
+  const SettingFlag& setting;
+  Arguments& arguments;
+  Options& o;
+
+  template <class T>
+  void operator()(std::string_view key, T& value) const {
+    if (key != setting.key) return;
+    if constexpr (std::is_enum_v<T>) {
+      keep(arguments.named(setting.flag, value, setting.help));
+    } else {
+      keep(arguments.toggle(setting.flag, value, setting.help));
+    }
+  }
+  template <class T>
+  void operator()(std::string_view key, T& value, const Range<T>& range) const {
+    if (key == setting.key) keep(arguments.number(setting.flag, value, range, setting.help));
+  }
+  /// The value beside those in range has no flag: without the flag it is not known yet.
+  template <class T, class Word>
+  void operator()(std::string_view key, T& value, const Range<T>& range, const Word&) const {
+    if (key == setting.key) keep(arguments.number(setting.flag, value, range, setting.help)->default_str(""));
+  }
+
+ private:
+  void keep(CLI::Option* option) const {
+    o.flags[setting.key] = option;
+    o.names[setting.key] = option->get_name();
+  }
+};
+
+}  // namespace detail
+
+/// Adds them in their order, which --help has too.
+inline void add_setting_flags(Arguments& arguments, Options& o) {
+  for (const SettingFlag& setting : setting_flags) {
+    TrainSettings::visit(o.settings, detail::AddSettingFlag{setting, arguments, o});
+  }
+}
+
+}  // namespace k3spec::examples
