@@ -62,6 +62,11 @@ struct MaskIs : NoMask {
 struct Media : configs::KimiK3DFlash {
   static constexpr std::optional<index_t> mask_token_id = 163605;
 };
+/// One that has no such field.
+struct NoMedia : configs::KimiK3TinyDFlash {
+ private:
+  static constexpr std::optional<index_t> media_token_id = 259;
+};
 
 }  // namespace
 
@@ -352,6 +357,7 @@ TEST_CASE("a mask token that is the media token's is warned of") {
   CHECK(mask_token_warning<configs::KimiK3DFlash>().empty());
   CHECK(mask_token_warning<configs::KimiK3TinyDFlash>().empty());
   CHECK(mask_token_warning<NoMask>().empty());
+  CHECK(mask_token_warning<NoMedia>().empty());
 }
 
 TEST_CASE("what is no object is no draft") {

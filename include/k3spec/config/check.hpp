@@ -5,6 +5,7 @@
 /// mask_token_warning
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -133,6 +134,7 @@ struct CheckedTarget : detail::CheckedBackbone<complete_target_t<Given>> {
   using Config = complete_target_t<Given>;
   static_assert(Config::backbone == Backbone::kimi_k3,
                 "config: the target is Kimi K3; DeepSeek-V3 is a draft's backbone");
+  static_assert(Config::num_hidden_layers >= 1, "config: num_hidden_layers must be at least 1");
   static_assert(detail::is_layer_list(Config::full_attn_layers, Config::num_hidden_layers),
                 "config: full_attn_layers must be one-based, ascending and within num_hidden_layers");
   static_assert(Config::kda_num_heads > 0 && Config::kda_head_dim > 0 && Config::kda_conv_size > 0,
@@ -150,6 +152,9 @@ struct CheckedTarget : detail::CheckedBackbone<complete_target_t<Given>> {
   static_assert(Config::moe_intermediate_size > 0 && Config::routed_expert_hidden_size > 0 &&
                     Config::num_shared_experts >= 0,
                 "config: an expert's sizes must be positive and num_shared_experts not negative");
+  static_assert(Config::routed_scaling_factor > 0 &&
+                    Config::routed_scaling_factor <= std::numeric_limits<double>::max(),
+                "config: routed_scaling_factor must be positive and finite");
   static_assert(Config::kda_gate_lower_bound.value_or(-1) < 0, "config: kda_gate_lower_bound must be negative or none");
   static_assert(Config::target_mla_norm_eps > 0, "config: target_mla_norm_eps must be positive");
   static_assert(Config::attn_res_block_size.value_or(1) >= 1, "config: attn_res_block_size must be positive or none");
@@ -218,9 +223,12 @@ index_t check_mask_token() {
 /// What is to be said of a mask token that can be used but means something else in a prompt; else empty.
 template <class Config>
 std::string mask_token_warning() {
-  if (!Config::mask_token_id || Config::mask_token_id != Config::media_token_id) return {};
-  return "mask_token_id: " + std::to_string(*Config::mask_token_id) +
-         " is media_token_id, too: the draft will not tell a picture from a position to predict";
+  if constexpr (requires { Config::media_token_id; }) {
+    if (!Config::mask_token_id || Config::mask_token_id != Config::media_token_id) return {};
+    return "mask_token_id: " + std::to_string(*Config::mask_token_id) +
+           " is media_token_id, too: the draft will not tell a picture from a position to predict";
+  }
+  return {};
 }
 
 }  // namespace K3SPEC_NAMESPACE
