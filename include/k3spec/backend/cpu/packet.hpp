@@ -22,4 +22,5 @@ inline constexpr index_t packet_registers = lane_registers;
 }  // namespace K3SPEC_NAMESPACE
 #else
 #include <k3spec/backend/cpu/packet_eigen.hpp>
+#include <k3spec/backend/cpu/packet_math.hpp>
 #endif

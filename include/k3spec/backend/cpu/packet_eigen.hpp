@@ -4,10 +4,10 @@
 /// Each function here exists for plain float and double too (core/scalar_math.hpp), so that an expression runs on
 /// packets and on scalars.
 /// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
-/// exp, log and tanh of float are within 2 ulp, of double they are the standard library's.
-/// min and max are std::min and std::max: with a NaN they return their first argument.
-/// defines: Packet, Mask, fma, exp, log, tanh, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum,
-/// round_to, prefetch, transpose
+/// exp, log and tanh are in packet_math.hpp. min and max are std::min and std::max: with a NaN they return their first
+/// argument.
+/// defines: Packet, Mask, fma, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum, round_to,
+/// prefetch, transpose
 
 #include <array>
 #include <bit>
@@ -37,7 +37,6 @@
 #include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/extents.hpp>
-#include <k3spec/core/float_math.hpp>
 #include <k3spec/core/scalar_math.hpp>
 
 // An intrinsic type as a template argument loses attributes that play no part here.
@@ -224,49 +223,6 @@ Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
 template <std::floating_point S>
 Packet<S> floor(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pfloor(x.r));
-}
-
-/// Lane by lane, x · 2^n.
-inline Packet<float> times_power_of_two(Packet<float> x, Packet<float> n) {
-  return Packet<float>::wrap(detail::vec::pldexp(x.r, n.r));
-}
-/// Lane by lane, see float_math::exponent.
-inline Packet<float> exponent(Packet<float> x) {
-  return detail::lanewise(x, [](float lane) { return float_math::exponent(lane); });
-}
-/// Lane by lane, see float_math::mantissa.
-inline Packet<float> mantissa(Packet<float> x) {
-  return detail::lanewise(x, [](float lane) { return float_math::mantissa(lane); });
-}
-
-/// Those of float are core/float_math.hpp's, those of double the standard library's, lane by lane.
-template <std::floating_point S>
-Packet<S> exp(Packet<S> x) {
-  if constexpr (std::same_as<S, float>) {
-    return float_math::exp(x);
-  } else {
-    return detail::lanewise(x, [](S lane) { return std::exp(lane); });
-  }
-}
-
-/// The natural logarithm, see exp.
-template <std::floating_point S>
-Packet<S> log(Packet<S> x) {
-  if constexpr (std::same_as<S, float>) {
-    return float_math::log(x);
-  } else {
-    return detail::lanewise(x, [](S lane) { return std::log(lane); });
-  }
-}
-
-/// The hyperbolic tangent, see exp.
-template <std::floating_point S>
-Packet<S> tanh(Packet<S> x) {
-  if constexpr (std::same_as<S, float>) {
-    return float_math::tanh(x);
-  } else {
-    return detail::lanewise(x, [](S lane) { return std::tanh(lane); });
-  }
 }
 
 /// All lanes added, in an order that is the same for every call.
