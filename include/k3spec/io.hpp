@@ -18,7 +18,9 @@
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/json_text.hpp>
+#include <k3spec/io/json_type.hpp>
 #include <k3spec/io/json_value.hpp>
+#include <k3spec/io/json_writer.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/nemo_config.hpp>

@@ -8,14 +8,12 @@
 /// whole ones are equal when their values are, others when they are as doubles.
 /// defines: io::json
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,6 +23,8 @@
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/io/json_text.hpp>
+#include <k3spec/io/json_type.hpp>
+#include <k3spec/io/json_writer.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 
@@ -32,9 +32,6 @@ class json;
 
 namespace detail {
 
-/// Whose values are numbers or truths.
-template <class T>
-concept JsonNumber = std::is_arithmetic_v<T>;
 /// Whose elements become a list or, of a map, an object.
 template <class T>
 concept JsonContainer = !std::same_as<T, json> && !std::same_as<typename T::value_type, char> &&
@@ -61,7 +58,7 @@ class json {
   json() = default;
   json(std::nullptr_t) {}
   template <detail::JsonNumber T>
-  json(T x) : type_(type_of<T>) {
+  json(T x) : type_(detail::json_type_of<T>) {
     if constexpr (std::is_same_v<T, bool>) {
       value_.boolean = x;
     } else if constexpr (std::is_floating_point_v<T>) {
@@ -121,10 +118,7 @@ class json {
   bool is_string() const { return type_ == Type::string; }
   bool is_array() const { return type_ == Type::array; }
   bool is_object() const { return type_ == Type::object; }
-  const char* type_name() const {
-    constexpr const char* names[] = {"null", "boolean", "number", "number", "number", "string", "array", "object"};
-    return names[static_cast<int>(type_)];
-  }
+  const char* type_name() const { return detail::json_type_names[static_cast<std::size_t>(type_)]; }
 
   /// A number is converted as static_cast does, nothing else is.
   /// \throws Error on a value of another kind, and on a double without a whole part that an integer T holds
@@ -134,7 +128,7 @@ class json {
       need(Type::boolean);
       return value_.boolean;
     } else if constexpr (std::is_arithmetic_v<T>) {
-      if (is_number_float()) return of_real<T>();
+      if (is_number_float()) return detail::json_number<T>(value_.real);
       if (is_number_unsigned()) return static_cast<T>(value_.natural);
       need(Type::integer);
       return static_cast<T>(value_.integer);
@@ -230,7 +224,7 @@ class json {
   /// \throws Error on a string that is not UTF-8, when `utf8` is strict
   std::string dump(int indent = -1, Utf8 utf8 = Utf8::strict) const {
     std::string out;
-    write(out, indent, 0, utf8);
+    detail::JsonWriter{out, indent, utf8}.write(*this);
     return out;
   }
 
@@ -248,29 +242,11 @@ class json {
   }
 
  private:
-  enum class Type : unsigned char { null, boolean, integer, unsigned_integer, real, string, array, object };
-
-  template <class T>
-  static constexpr Type type_of = std::is_same_v<T, bool>       ? Type::boolean
-                                  : std::is_floating_point_v<T> ? Type::real
-                                  : std::is_signed_v<T>         ? Type::integer
-                                                                : Type::unsigned_integer;
+  using Type = detail::JsonType;
 
   void need(Type type) const {
     if (type_ == type) return;
-    constexpr const char* wanted[] = {"null",     "true or false", "a number", "a number",
-                                      "a number", "a string",      "a list",   "an object"};
-    throw Error("JSON value", dump(-1, Utf8::replace), wanted[static_cast<int>(type)]);
-  }
-
-  template <class T>
-  T of_real() const {
-    if constexpr (std::is_integral_v<T>) {
-      const double end = std::ldexp(1.0, std::numeric_limits<T>::digits), below = std::is_signed_v<T> ? -end : 0;
-      const double whole = std::trunc(value_.real);
-      if (!(whole >= below && whole < end)) throw Error("JSON value", dump(), "a number that an integer holds");
-    }
-    return static_cast<T>(value_.real);
+    throw Error("JSON value", dump(-1, Utf8::replace), detail::json_types_wanted[static_cast<std::size_t>(type)]);
   }
 
   static bool same_number(const json& a, const json& b) {
@@ -295,42 +271,6 @@ class json {
     if (is_string()) delete value_.string;
     if (is_array()) delete value_.array;
     if (is_object()) delete value_.object;
-  }
-
-  static void begin_line(std::string& out, int indent, int level) {
-    if (indent >= 0) out.append("\n").append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
-  }
-  void write(std::string& out, int indent, int level, Utf8 utf8) const {
-    if (is_null()) out += "null";
-    if (is_boolean()) out += value_.boolean ? "true" : "false";
-    if (type_ == Type::integer) out += std::to_string(value_.integer);
-    if (type_ == Type::unsigned_integer) out += std::to_string(value_.natural);
-    if (is_number_float()) detail::append_number(out, value_.real);
-    if (is_string()) detail::append_string(out, *value_.string, utf8);
-    if (is_array()) write_list(out, indent, level, utf8);
-    if (is_object()) write_object(out, indent, level, utf8);
-  }
-  void write_list(std::string& out, int indent, int level, Utf8 utf8) const {
-    out += '[';
-    for (const json& value : *value_.array) {
-      if (&value != value_.array->data()) out += ',';
-      begin_line(out, indent, level + 1);
-      value.write(out, indent, level + 1, utf8);
-    }
-    if (!value_.array->empty()) begin_line(out, indent, level);
-    out += ']';
-  }
-  void write_object(std::string& out, int indent, int level, Utf8 utf8) const {
-    out += '{';
-    for (bool first = true; const auto& [name, value] : *value_.object) {
-      if (!std::exchange(first, false)) out += ',';
-      begin_line(out, indent, level + 1);
-      detail::append_string(out, name, utf8);
-      out += indent >= 0 ? ": " : ":";
-      value.write(out, indent, level + 1, utf8);
-    }
-    if (!value_.object->empty()) begin_line(out, indent, level);
-    out += '}';
   }
 
   union Value {
