@@ -45,4 +45,5 @@
 #include <k3spec/io/checkpoint_name.hpp>
 #include <k3spec/io/checkpoint_places.hpp>
 #include <k3spec/io/json_log.hpp>
+#include <k3spec/io/newest_checkpoint.hpp>
 #include <k3spec/io/run_lock.hpp>

@@ -214,6 +214,41 @@ TEST_CASE("a checkpoint is synced before it is moved, and after; where that fail
   test::fsyncs = nullptr;
 }
 
+TEST_CASE("however many checkpoints a save removes, the manifest is written before them and after") {
+  for (const index_t old : {2, 40}) {
+    CAPTURE(old);
+    Run run;
+    {
+      CheckpointDirectory keeps_all(run.root, 100);
+      for (index_t step = 1; step <= old; ++step) Run::save(keeps_all, step, "old");
+    }
+    index_t syncs = 0;
+    test::fsyncs = [&](const std::filesystem::path&) { return ++syncs > 0; };
+    run.save(old + 1, "new");
+    test::fsyncs = nullptr;
+    CHECK(syncs == 11);
+    CHECK(run.names() == Names{"latest", checkpoint_name(old), checkpoint_name(old + 1)});
+    CHECK(run.own_names() == Names{"lock", "manifest.json"});
+  }
+}
+
+TEST_CASE(
+    "killed amid many removals: what is gone is forgotten with the next start, the others go with the next save") {
+  Run run;
+  const int status = in_a_process([&] {
+    CheckpointDirectory keeps_all(run.root, 100);
+    for (index_t step = 1; step <= 6; ++step) Run::save(keeps_all, step, "old");
+  });
+  CHECK(status == 0);
+  for (const index_t step : {1, 2}) std::filesystem::remove_all(run.root / checkpoint_name(step));
+  std::filesystem::rename(run.root / checkpoint_name(3), run.root / ".k3spec" / (checkpoint_name(3) + ".removed"));
+  run.checkpoints.prepare();
+  CHECK(run.own_names() == Names{"lock", "manifest.json"});
+  CHECK(run.names() == Names{"latest", checkpoint_name(4), checkpoint_name(5), checkpoint_name(6)});
+  run.save(7, "new");
+  CHECK(run.names() == Names{"latest", checkpoint_name(6), checkpoint_name(7)});
+}
+
 TEST_CASE("what could never be saved is known before, and a checkpoint that no link names is found") {
   Run run;
   CHECK(CheckpointDirectory(run.root).newest() == std::nullopt);

@@ -26,6 +26,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/io/newest_checkpoint.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint_manifest.hpp>
 #include <k3spec/io/checkpoint_places.hpp>
@@ -62,14 +63,10 @@ class CheckpointDirectory {
   /// The checkpoint of the highest step, and of several of one step that with the last number behind `.again`, whether
   /// or not `latest` names it: a copy of a directory may have lost its links. A folder that is only called so is none.
   std::optional<Path> newest() const {
-    std::optional<std::pair<CheckpointAge, Path>> best;
     const auto manifest = CheckpointManifest::read(manifest_file());
-    for (const std::string& name : names()) {
-      if (!checkpoint_step(name) || (best && checkpoint_age(name) <= best->first)) continue;
-      if ((manifest && manifest->knows(name)) || detail::holds_checkpoint(root_ / name))
-        best.emplace(checkpoint_age(name), root_ / name);
-    }
-    return best ? std::optional(best->second) : std::nullopt;
+    return newest_checkpoint(root_, [&](const Path& path) {
+      return (manifest && manifest->knows(path.filename().string())) || detail::holds_checkpoint(path);
+    });
   }
 
   /// Makes the directory, takes it for this process as long as this object lives, and removes what a run left there
@@ -135,13 +132,13 @@ class CheckpointDirectory {
     try {
       const Path beside = own() / new_name;
       before("create");
-      create(beside);
+      detail::create_anew(beside);
       write(beside);
       before("sync");
       io::detail::sync_directory(beside);
       const std::string name = free_name(step);
       before("manifest");
-      manifest_->checkpoints[name] = files_in(beside);
+      manifest_->checkpoints[name] = detail::files_in(beside);
       manifest_->store(manifest_file());
       before("move");
       move(beside, root_ / name);
@@ -165,10 +162,6 @@ class CheckpointDirectory {
     return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
   }
 
-  static void check(const std::error_code& failed, const Path& path, std::string_view wanted) {
-    if (failed) throw Error(path.string(), failed.message(), wanted);
-  }
-
   Path own() const { return root_ / own_name; }
   Path manifest_file() const { return own() / manifest_name; }
 
@@ -177,11 +170,7 @@ class CheckpointDirectory {
     return detail::names_in(root_, ignored);
   }
 
-  Path latest_target() const {
-    std::error_code failed;
-    const Path target = std::filesystem::read_symlink(root_ / latest_name, failed);
-    return target.has_filename() ? target : target.parent_path();  // no slash behind
-  }
+  Path latest_target() const { return detail::link_target(root_ / latest_name); }
 
   /// Whether a link leads to a checkpoint of this run, by whatever path, or to one that is gone.
   bool is_own(const Path& target) const {
@@ -212,29 +201,10 @@ class CheckpointDirectory {
     }
   }
 
-  static void create(const Path& path) {
-    std::error_code failed;
-    std::filesystem::remove_all(path, failed);
-    check(failed, path, "a directory that can be removed");
-    std::filesystem::create_directory(path, failed);
-    check(failed, path, "a directory that can be created");
-  }
-
-  static std::vector<std::string> files_in(const Path& directory) {
-    std::error_code failed;
-    std::vector<std::string> all = detail::names_in(directory, failed);
-    check(failed, directory, "a directory that can be read");
-    for (const std::string& name : all) {
-      if (detail::is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
-    }
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
   void move(const Path& from, const Path& to) const {
     std::error_code failed;
     std::filesystem::rename(from, to, failed);
-    check(failed, to, "a directory that can be moved here");
+    detail::check_done(failed, to, "a directory that can be moved here");
     io::detail::sync_directory(root_);
   }
 
@@ -244,7 +214,7 @@ class CheckpointDirectory {
     std::error_code failed;
     std::filesystem::remove(beside, failed);
     std::filesystem::create_directory_symlink(name, beside, failed);  // what it names, it names in the root
-    check(failed, beside, "a link that can be created");
+    detail::check_done(failed, beside, "a link that can be created");
     io::detail::replace(beside, root_ / latest_name);
   }
 
@@ -254,7 +224,7 @@ class CheckpointDirectory {
     if (detail::is_directory(root_ / name)) {
       std::error_code failed;
       std::filesystem::rename(root_ / name, own() / (name + removed_end), failed);
-      check(failed, root_ / name, "a directory that can be moved");
+      detail::check_done(failed, root_ / name, "a directory that can be moved");
       finish_removal(name);
     }
     manifest_->checkpoints.erase(name);
@@ -270,7 +240,7 @@ class CheckpointDirectory {
     if (::rmdir(moved.c_str()) == 0) return;
     std::error_code failed;
     std::filesystem::rename(moved, root_ / name, failed);
-    check(failed, moved, "a directory that can be moved back, with files that are not this run's");
+    detail::check_done(failed, moved, "a directory that can be moved back, with files that are not this run's");
   }
 
   /// Those that a crash cut off; and what is no longer there is forgotten.

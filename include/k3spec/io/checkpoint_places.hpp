@@ -1,14 +1,17 @@
 #pragma once
 /// \file
-/// What stands in a run's folder, by its name and by what is in it.
-/// defines: detail::is_directory, detail::is_there, detail::has_checkpoint, detail::holds_checkpoint, detail::names_in
+/// What stands in a run's folder, by its name and by what is in it, and where its link leads.
+/// defines: detail::is_directory, detail::is_there, detail::has_checkpoint, detail::holds_checkpoint, detail::names_in,
+/// detail::link_target, detail::check_done, detail::create_anew, detail::files_in
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
-#include <k3spec/core/instruction_set.hpp>
+#include <k3spec/core/error.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -41,6 +44,40 @@ inline std::vector<std::string> names_in(const std::filesystem::path& directory,
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
     all.push_back(at->path().filename().string());
   }
+  return all;
+}
+
+/// What a link leads to, without a slash behind; empty for what is no link.
+inline std::filesystem::path link_target(const std::filesystem::path& link) {
+  std::error_code failed;
+  const std::filesystem::path target = std::filesystem::read_symlink(link, failed);
+  return target.has_filename() ? target : target.parent_path();
+}
+
+/// \throws Error naming the path where something has failed
+inline void check_done(const std::error_code& failed, const std::filesystem::path& path, std::string_view wanted) {
+  if (failed) throw Error(path.string(), failed.message(), wanted);
+}
+
+/// A directory with nothing in it, whatever was there.
+inline void create_anew(const std::filesystem::path& path) {
+  std::error_code failed;
+  std::filesystem::remove_all(path, failed);
+  check_done(failed, path, "a directory that can be removed");
+  std::filesystem::create_directory(path, failed);
+  check_done(failed, path, "a directory that can be created");
+}
+
+/// The names of a directory's files, ascending.
+/// \throws Error on a directory among them
+inline std::vector<std::string> files_in(const std::filesystem::path& directory) {
+  std::error_code failed;
+  std::vector<std::string> all = names_in(directory, failed);
+  check_done(failed, directory, "a directory that can be read");
+  for (const std::string& name : all) {
+    if (detail::is_directory(directory / name)) throw Error((directory / name).string(), "a directory", "files only");
+  }
+  std::sort(all.begin(), all.end());
   return all;
 }
 

@@ -5,14 +5,12 @@
 /// defines: draft_config_name, DraftFolder, draft_folder
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
-#include <k3spec/io/checkpoint_name.hpp>
+#include <k3spec/io/newest_checkpoint.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -32,19 +30,6 @@ inline constexpr const char* latest_checkpoint_name = "latest";
 inline bool is_draft_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path / draft_config_name, ignored);
-}
-
-/// The checkpoint of the highest step in a run's folder, and of several of one step that with the last number behind
-/// `.again`.
-inline std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run) {
-  std::optional<std::pair<CheckpointAge, std::filesystem::path>> best;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(run, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!checkpoint_step(name) || !is_draft_folder(entry.path())) continue;
-    if (!best || checkpoint_age(name) > best->first) best.emplace(checkpoint_age(name), entry.path());
-  }
-  return best ? std::optional(best->second) : std::nullopt;
 }
 
 /// What `latest` names, be it a link or what a copy has in its place. \param newest  of the same run
@@ -75,11 +60,12 @@ inline DraftFolder draft_folder(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const fs::path given = path.has_filename() || !path.has_parent_path() ? path : path.parent_path();  // no slash behind
   if (given.filename() == detail::latest_checkpoint_name) {
-    const auto newest = detail::newest_checkpoint(given.has_parent_path() ? given.parent_path() : fs::path("."));
+    const auto newest =
+        newest_checkpoint(given.has_parent_path() ? given.parent_path() : fs::path("."), detail::is_draft_folder);
     return newest ? detail::latest_checkpoint(given, *newest) : DraftFolder{given};
   }
   if (detail::is_draft_folder(given)) return {given};
-  const auto newest = detail::newest_checkpoint(given);
+  const auto newest = newest_checkpoint(given, detail::is_draft_folder);
   return newest ? detail::latest_checkpoint(given / detail::latest_checkpoint_name, *newest) : DraftFolder{given};
 }
 
