@@ -242,6 +242,31 @@ TEST_CASE_TEMPLATE("a NeMo file is not guessed at: unless somebody says whose it
                        doctest::Contains("config.json: architectures and model_type: found "), Error);
 }
 
+TEST_CASE_TEMPLATE("a NeMo file may have the model under text_config, and what the draft adds beside it", Draft, Eagle3,
+                   DFlash, DSpark) {
+  const Stored<Draft> stored;
+  const auto flat = stored.load_nemo();
+  io::json whole = nemo_file<Draft>(), model = io::json::object(), beside = io::json::object();
+  whole[Draft::kind == DraftKind::eagle3 ? "aux_layer_ids" : "target_layer_ids"] = {2, 4, 6};
+  if (Draft::kind == DraftKind::dflash)
+    whole.erase("target_layer_ids"), whole["dflash_config"]["target_layer_ids"] = {2, 4, 6};
+  whole["aux_stream"] = "residual_mixture";
+  const io::json target = target_fields();
+  for (const auto& [name, value] : whole.items()) (target.contains(name) ? model : beside)[name] = value;
+  beside["text_config"] = model;
+  stored.rewrite(beside);
+  const auto nested = stored.load_nemo();
+  CHECK(nested.layer_ids == Ids{2, 4, 6});
+  CHECK(nested.conventions.aux_stream == AuxStream::residual_mixture);
+  CHECK(nested.notes.size() == 1);
+  CHECK(nested.notes.at(0).find("aux_stream") == std::string::npos);
+  CHECK(same_bits(nested.parameters, flat.parameters));
+  // Where the two say otherwise, the model's own counts, as for any file.
+  beside["hidden_size"] = 64, beside["text_config"]["aux_stream"] = "running_sum";
+  stored.rewrite(beside);
+  CHECK(stored.load_nemo().conventions.aux_stream == AuxStream::running_sum);
+}
+
 TEST_CASE("what a NeMo file says stays, and is compared") {
   const Stored<Eagle3> eagle3;
   io::json root = nemo_file<Eagle3>();

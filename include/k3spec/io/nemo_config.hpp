@@ -51,11 +51,15 @@ namespace detail {
 /// Fills in what a file lacks, and keeps in mind what that was.
 class NemoCompletion {
  public:
-  explicit NemoCompletion(json root) : root_(text_config(root)) {}
+  explicit NemoCompletion(json root) : root_(std::move(root)) {}
 
-  json find(std::string_view field) const { return find_field(root_, field); }
+  json find(std::string_view field) const { return find_in_model(root_, field); }
   bool lacks(std::string_view field) const { return find(field).is_null(); }
-  void set(const char* field, const json& value) { root_[field] = value; }
+  /// Where it counts, whatever the file says elsewhere.
+  void set(const char* field, const json& value) {
+    json& model = &text_config(root_) == &root_ ? root_ : root_["text_config"];
+    model[field] = value;
+  }
   /// What NeMo's code fixes.
   void assume(const char* field, const json& value) {
     if (!lacks(field)) return;
