@@ -10,8 +10,10 @@ shift
 measure() {
   local header="$1"
   shift
-  local total
-  total="$(printf '#include <%s>\n' "$header" | "$@" -fsyntax-only -ftime-report -x c++ - 2>&1 | awk '/^ *TOTAL/ { print $NF }')"
+  local report total
+  report="$(printf '#include <%s>\n' "$header" | "$@" -fsyntax-only -ftime-report -x c++ - 2>&1)" ||
+    { echo "compile_cost: $header: does not compile: $(head -n 3 <<<"$report")" >&2 && exit 1; }
+  total="$(awk '/^ *TOTAL/ { print $NF }' <<<"$report")"
   case "$total" in
     *M) echo "${total%M}" ;;
     *) echo "compile_cost: $header: found '$total' as what is taken, wanted megabytes of g++'s -ftime-report" >&2 && exit 1 ;;
