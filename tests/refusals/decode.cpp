@@ -140,8 +140,17 @@ TEST_CASE("block drafts' heads") {
   using Dflash = DFlashDraft<refusals::Dflash>;
   static const auto other = pack_weights<Dflash, float>(both<Dflash>().w());
   const BlockHeads<Dflash, float> targets(target(), other);
-  refuses({"decode/block_heads.hpp begin"},
-          [&](Arguments& a) { targets.begin(device, other, states(a), 3, a.matrix<float>("logits", 6, vocab), {}); });
+  refuses({"decode/block_heads.hpp begin"}, [&](Arguments& a) {
+    const auto n = slots(a);
+    targets.begin(device, other, states(a), n, a.matrix<float>("logits", 6, vocab), {});
+  });
+  refuses({"decode/block_heads.hpp step"}, [&](Arguments& a) {
+    targets.step(device, other, 3, slot(a), Vector<const index_t>(a.memory<index_t>(2), 2), {});
+  });
+  refuses({"decode/block_heads.hpp correct"}, [&](Arguments& a) {
+    const auto k = slot(a);
+    targets.correct(device, other, 3, k, a.of<float>(2, a.extent("logits", vocab)), {});
+  });
 }
 
 TEST_CASE("a target session") {
@@ -234,6 +243,10 @@ TEST_CASE("verifying a proposal") {
   refuses({"decode/verify.hpp first"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};
     (void)proposal.first(a.most("tokens", 2));
+  });
+  refuses({"decode/verify.hpp first"}, [](Arguments& a) {
+    const index_t rows = a.optional_extent("weights", 2);
+    (void)Proposal<float>{drafted, Matrix<const float>(a.memory<float>(rows * 5, 1), rows, 5)}.first(1);
   });
   refuses({"decode/verify.hpp distribution"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};

@@ -107,8 +107,24 @@ TEST_CASE("experts") {
     if (ids.size() == 0) a.index("ids", 4, 5);
     experts.sort(ids);
   });
+  refuses({"ops/route.hpp sort"}, [](Arguments& a) {
+    auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+    experts.row = a.vector<index_t>("row", 6);
+    experts.sort(Matrix<index_t>(a.memory<index_t>(6), 3, 2));
+  });
   refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
     gather_expert_rows<float>(sorted(a), a.matrix<float>("from", 3, 4, Blame::any), a.matrix<float>("to", 6, 4));
+  });
+  refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
+    auto experts = sorted(a);
+    experts.row = a.vector<index_t>("row", 6);
+    gather_expert_rows<float>(experts, a.of<float>(3, 4), a.of<float>(experts.row.extent(0), 4));
+  });
+  refuses({"ops/route.hpp combine_experts"}, [](Arguments& a) {
+    auto experts = sorted(a);
+    experts.row = a.vector<index_t>("row", 6);
+    combine_experts<float, float>(device, experts, a.of<float>(experts.row.extent(0), 4), a.of<float>(3, 2),
+                                  a.of<float>(3, 4));
   });
   refuses({"ops/route.hpp combine_experts"}, [](Arguments& a) {
     combine_experts<float, float>(device, sorted(a), a.matrix<float>("results", 6, 4, Blame::any),

@@ -149,7 +149,7 @@ TEST_CASE("the target's attention") {
     const index_t end = a.most("rows of a sequence", 3);
     const auto scratch =
         a.planned("scratch", 3, [](auto& arena, index_t n) { return Attention::Scratch::allocate(arena, n); });
-    const auto cache = a.of<const float>(a.least("rows seen", 3), Attention::latent);
+    const auto cache = a.of<const float>(a.least("rows seen", 3), a.extent("kv", Attention::latent));
     attention.forward(
         device, 1,
         [&](index_t) {

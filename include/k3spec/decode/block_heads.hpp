@@ -21,6 +21,14 @@ namespace K3SPEC_NAMESPACE {
 template <class Draft, Element T>
 class BlockHeads;
 
+namespace detail {
+/// \throws Error unless blocks of n slots make up `rows`
+inline void require_slots(index_t n, index_t rows) {
+  if (n >= 1 && rows % n == 0) return;
+  throw Error("BlockHeads: slots", std::to_string(n), "a divisor of " + std::to_string(rows));
+}
+}  // namespace detail
+
 /// Embedding and head are the target's, where they lie.
 template <class Draft, Element T>
   requires(Draft::kind == DraftKind::dflash)
@@ -45,13 +53,20 @@ class BlockHeads<Draft, T> {
   };
 
   /// hidden_states -> logits [blocks · n, V]
-  void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states, index_t,
+  void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
              const Matrix<accumulate_t<T>>& logits, const Block&) const {
     require_shape("BlockHeads: logits", logits, hidden_states.extent(0), Draft::vocabulary);
+    detail::require_slots(n, hidden_states.extent(0));
     head_->forward(cpu, hidden_states, logits);
   }
-  void step(const Cpu&, const Weights&, index_t, index_t, const Vector<const index_t>&, const Block&) const {}
-  void correct(const Cpu&, const Weights&, index_t, index_t, const Matrix<accumulate_t<T>>&, const Block&) const {}
+  void step(const Cpu&, const Weights&, index_t n, index_t k, const Vector<const index_t>&, const Block&) const {
+    require_index("BlockHeads: slot", k, n);
+  }
+  void correct(const Cpu&, const Weights&, index_t n, index_t k, const Matrix<accumulate_t<T>>& logits,
+               const Block&) const {
+    require_index("BlockHeads: slot", k, n);
+    require_shape("BlockHeads: logits", logits, logits.extent(0), Draft::vocabulary);
+  }
 
  private:
   Matrix<const T> embedding_;
@@ -145,9 +160,7 @@ class BlockHeads<Draft, T> {
  private:
   /// Blocks of n slots make up `rows`, as many as the block was allocated for.
   static void check_slots(index_t n, index_t rows, const Block& block) {
-    if (n < 1 || rows % n != 0) {
-      throw Error("BlockHeads: slots", std::to_string(n), "a divisor of " + std::to_string(rows));
-    }
+    detail::require_slots(n, rows);
     if constexpr (has_markov) require_count("BlockHeads: hidden_states", rows, block.markov.joined.extent(0), " rows");
   }
 

@@ -149,6 +149,7 @@ struct ExpertRows {
 /// \throws Error on shapes that do not fit what was sorted
 template <class T>
 void gather_expert_rows(const ExpertRows& experts, const Matrix<T>& from, const Matrix<T>& to) {
+  require_count("gather_expert_rows: row", experts.row.extent(0), experts.place.size());
   require_rows("gather_expert_rows: from", from, experts.place.extent(0));
   require_shape("gather_expert_rows: to", to, experts.row.extent(0), from.extent(1));
   const auto bytes = static_cast<std::size_t>(from.extent(1)) * sizeof(T);
@@ -162,6 +163,7 @@ void combine_experts(const Cpu& cpu, const ExpertRows& experts, const Matrix<S>&
                      const Matrix<T>& y) {
   using P = Packet<S>;
   const index_t rows = experts.place.extent(0), n = results.extent(1), chosen = experts.place.extent(1), height = 16;
+  require_count("combine_experts: row", experts.row.extent(0), experts.place.size());
   require_rows("combine_experts: results", results, experts.row.extent(0));
   require_shape("combine_experts: weights", weights, rows, chosen);
   require_shape("combine_experts: y", y, rows, n);
