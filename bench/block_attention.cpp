@@ -55,14 +55,15 @@ std::vector<float> numbers(index_t count) {
 }
 
 /// Operands, results and gradients of one sequence.
-template <class Op, index_t Heads, index_t Nope, index_t Rope, index_t V>
+template <index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct Layer {
+  using Shape = AttentionHeads<Heads, Nope, Rope, V>;
   static constexpr index_t c = span.context_rows(), n = span.noise_rows(), width = Heads * (Nope + V);
   static constexpr index_t qk = Heads * (Nope + Rope);
   std::vector<float> q = numbers(n * qk), o = numbers(n * Heads * V), d_o = o, d_q = q;
   std::vector<LogSumExp<float>> lse = std::vector<LogSumExp<float>>(static_cast<std::size_t>(n * Heads));
   std::vector<float> kv = numbers((c + n) * width), k_rope = numbers((c + n) * Rope), d_kv = kv, d_k_rope = k_rope;
-  Arena scratch = Arena(Op::template scratch_bytes<float>(c, n));
+  Arena scratch = Arena(block_attention_scratch<Shape, float>(c, n));
 
   template <class T>
   static Matrix<T> matrix(std::vector<float>& x, index_t row, index_t rows, index_t columns) {
@@ -76,24 +77,25 @@ struct Layer {
   template <class Visible>
   void step(const Cpu& cpu, const Visible& visible) {
     using X = const float;
-    const auto context = keys<X>(kv, k_rope, 0, c), noise = keys<X>(kv, k_rope, c, n);
-    Op::template forward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
-                                matrix<float>(o, 0, n, Heads * V), Matrix<LogSumExp<float>>(lse.data(), n, Heads));
-    Op::template backward<float>(cpu, span, matrix<X>(q, 0, n, qk), context, noise, visible,
-                                 matrix<X>(o, 0, n, Heads * V), Matrix<const LogSumExp<float>>(lse.data(), n, Heads),
-                                 matrix<X>(d_o, 0, n, Heads * V), matrix<float>(d_q, 0, n, qk),
-                                 keys<float>(d_kv, d_k_rope, 0, c), keys<float>(d_kv, d_k_rope, c, n), scratch);
+    const BlockProblem<Shape, float, Visible> problem{
+        span,    matrix<X>(q, 0, n, qk),         keys<X>(kv, k_rope, 0, c), keys<X>(kv, k_rope, c, n),
+        visible, SqrtScale::of<float>(Shape::qk)};
+    const AttentionResult<float> result{matrix<float>(o, 0, n, Heads * V),
+                                        Matrix<LogSumExp<float>>(lse.data(), n, Heads)};
+    block_attention_forward(cpu, problem, result);
+    const BlockGradients<float> d{matrix<float>(d_q, 0, n, qk), keys<float>(d_kv, d_k_rope, 0, c),
+                                  keys<float>(d_kv, d_k_rope, c, n)};
+    block_attention_backward(cpu, problem, result, matrix<X>(d_o, 0, n, Heads * V), d, scratch);
   }
 };
 
 template <class Visible, index_t... Dims>
 void run(benchmark::State& state) {
-  using Op = BlockAttention<Dims...>;
   std::vector<index_t> anchors;
   for (index_t a = 0; a < span.blocks; ++a) anchors.push_back((2 * a + 1) * span.context / (2 * span.blocks));
   Visible visible;
   visible.anchors = anchors.data();
-  Layer<Op, Dims...> layer;
+  Layer<Dims...> layer;
   layer.step(Cpu{1}, visible);  // products get their buffers
   const std::size_t before = allocated;
   for (auto _ : state) layer.step(Cpu{1}, visible);

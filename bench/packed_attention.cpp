@@ -33,14 +33,14 @@ std::vector<float> numbers(index_t count) {
 
 template <index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct Layer {
-  using Op = TttAttention<Heads, Nope, Rope, V>;
+  using Shape = AttentionHeads<Heads, Nope, Rope, V>;
   static constexpr index_t qk = Heads * (Nope + Rope), width = Heads * (Nope + V);
   std::vector<float> q = numbers(length * qk), d_q = q, o = numbers(length * Heads * V), d_o = o;
   std::vector<LogSumExp<float>> lse = std::vector<LogSumExp<float>>(static_cast<std::size_t>(length * Heads));
   std::vector<float> kv = numbers(length * width), k_rope = numbers(length * Rope);
   std::vector<float> d_kv = numbers(static_cast<index_t>(unrolled) * length * width);
   std::vector<float> d_k_rope = numbers(static_cast<index_t>(unrolled) * length * Rope);
-  Arena scratch = Arena(plan_bytes([](ArenaPlan& a) { Op::template Scratch<float>::allocate(a, length, unrolled); }));
+  Arena scratch = Arena(ttt_attention_scratch<Shape, float>(length, unrolled));
 
   template <class T>
   static Matrix<T> matrix(std::vector<float>& x, index_t columns, std::size_t step = 0) {
@@ -50,17 +50,19 @@ struct Layer {
   template <class Visible>
   void step(const Visible& visible) {
     using X = const float;
-    std::vector<TttKeys<X>> keys;
-    std::vector<TttKeys<float>> d_keys;
+    AttentionSteps<X> keys;
+    TttGradients<float> d{matrix<float>(d_q, qk), {}};
+    d.into_steps = Into::accumulate;
     for (std::size_t k = 0; k < unrolled; ++k) {
-      keys.push_back({matrix<X>(kv, width), matrix<X>(k_rope, Rope)});
-      d_keys.push_back({matrix<float>(d_kv, width, k), matrix<float>(d_k_rope, Rope, k)});
+      keys.add({matrix<X>(kv, width), matrix<X>(k_rope, Rope)});
+      d.d_steps.add({matrix<float>(d_kv, width, k), matrix<float>(d_k_rope, Rope, k)});
     }
-    Op::template forward<float>(Cpu{1}, span, matrix<X>(q, qk), keys, visible, matrix<float>(o, Heads * V),
-                                Matrix<LogSumExp<float>>(lse.data(), length, Heads));
-    Op::template backward<float>(Cpu{1}, span, matrix<X>(q, qk), keys, visible, matrix<X>(o, Heads * V),
-                                 Matrix<const LogSumExp<float>>(lse.data(), length, Heads), matrix<X>(d_o, Heads * V),
-                                 matrix<float>(d_q, qk), d_keys, scratch);
+    const TttProblem<Shape, float, Visible> problem{span, matrix<X>(q, qk), keys, visible,
+                                                    SqrtScale::of<float>(Shape::qk)};
+    const AttentionResult<float> result{matrix<float>(o, Heads * V),
+                                        Matrix<LogSumExp<float>>(lse.data(), length, Heads)};
+    ttt_attention_forward(Cpu{1}, problem, result);
+    ttt_attention_backward(Cpu{1}, problem, result, matrix<X>(d_o, Heads * V), d, scratch);
   }
 };
 

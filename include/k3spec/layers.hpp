@@ -52,7 +52,13 @@
 #include <k3spec/expr/results.hpp>
 #include <k3spec/expr/walk.hpp>
 
-// backend: loops, vector registers, matrix products and the evaluation of formulas on a device
+// backend: what every device is handed; loops, vector registers, matrix products, attention and the evaluation of
+// formulas on a device
+#include <k3spec/backend/attention_problem.hpp>
+#include <k3spec/backend/block_problem.hpp>
+#include <k3spec/backend/block_visibility.hpp>
+#include <k3spec/backend/cpu/attention_tile.hpp>
+#include <k3spec/backend/cpu/block_attention.hpp>
 #include <k3spec/backend/cpu/cpu_check.hpp>
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/cpu/enough_work.hpp>
@@ -68,18 +74,22 @@
 #include <k3spec/backend/cpu/packet_lanes.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/cpu/reduce_row.hpp>
+#include <k3spec/backend/cpu/rope.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
 #include <k3spec/backend/cpu/thread_team.hpp>
+#include <k3spec/backend/cpu/ttt_attention.hpp>
 #include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/backend/cuda_driver.hpp>
+#include <k3spec/backend/interval.hpp>
 #include <k3spec/backend/product.hpp>
+#include <k3spec/backend/rope_problem.hpp>
+#include <k3spec/backend/ttt_problem.hpp>
+#include <k3spec/backend/visibility.hpp>
 
 // ops: functions of tensors, forward beside backward
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
-#include <k3spec/ops/attention_tile.hpp>
 #include <k3spec/ops/block_attention.hpp>
-#include <k3spec/ops/block_visibility.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/gather_rows.hpp>
@@ -91,7 +101,6 @@
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
-#include <k3spec/ops/visibility.hpp>
 
 // layers: ops with parameters
 #include <k3spec/layers/biased_linear.hpp>

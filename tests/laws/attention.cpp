@@ -13,17 +13,17 @@ using laws::Shape;
 namespace {
 
 /// Inputs: q, then each step's kv and k_rope. Sequences are packed with documents of at most `Document` positions.
-template <index_t Steps, index_t Document = 0, class Scale = SqrtScale>
+template <index_t Steps, index_t Document = 0, class Scale = SqrtScale, laws::Gradient Is = laws::Gradient::overwritten>
 struct TttAttentionLaw : laws::Defaults {
   static constexpr index_t heads = 2, nope = 3, rope = 2, v = 5;
   using Layer = laws::NoParameters;
-  using Op = TttAttention<heads, nope, rope, v, Scale>;
+  using Heads = AttentionHeads<heads, nope, rope, v>;
   static constexpr index_t output = heads * v;
   static constexpr auto inputs = [] {
     std::array<Input, 1 + 2 * Steps> all{Input{heads * (nope + rope)}};
     for (std::size_t s = 0; s < Steps; ++s) {
-      all[1 + 2 * s] = {heads * (nope + v), laws::Gradient::accumulated};
-      all[2 + 2 * s] = {rope, laws::Gradient::accumulated};
+      all[1 + 2 * s] = {heads * (nope + v), Is};
+      all[2 + 2 * s] = {rope, Is};
     }
     return all;
   }();
@@ -40,7 +40,7 @@ struct TttAttentionLaw : laws::Defaults {
   };
   template <class T>
   static constexpr std::size_t scratch_bytes(Shape shape) {
-    return plan_bytes([&](ArenaPlan& a) { Op::template Scratch<accumulate_t<T>>::allocate(a, shape.rows(), Steps); });
+    return ttt_attention_scratch<Heads, T>(shape.rows(), Steps);
   }
 
   template <class T>
@@ -57,22 +57,29 @@ struct TttAttentionLaw : laws::Defaults {
 
   static AttentionSpan span(Shape shape) { return {shape.sequences, shape.length, shape.length}; }
   template <class U, class X>
-  static auto keys(const X& x) {
-    std::array<TttKeys<U>, Steps> all;
-    for (std::size_t s = 0; s < Steps; ++s) all[s] = {x[1 + 2 * s], x[2 + 2 * s]};
+  static AttentionSteps<U> keys(const X& x) {
+    AttentionSteps<U> all;
+    for (std::size_t s = 0; s < Steps; ++s) all.add({x[1 + 2 * s], x[2 + 2 * s]});
     return all;
   }
   template <class T>
+  static TttProblem<Heads, T, CausalVisibility> problem(const laws::Call<TttAttentionLaw, T>& c) {
+    const auto scale = Scale::template of<accumulate_t<T>>(Heads::qk);
+    return {span(c.shape), c.x[0], keys<const T>(c.x), visible(c), scale};
+  }
+  template <class T>
+  static AttentionResult<T> result(const laws::Call<TttAttentionLaw, T>& c) {
+    return {c.y, c.saved.lse.matrix()};
+  }
+  template <class T>
   static void forward(const laws::Call<TttAttentionLaw, T>& c) {
-    const auto steps = keys<const T>(c.x);
-    Op::template forward<T>(c.device, span(c.shape), c.x[0], steps, visible(c), c.y, c.saved.lse.matrix());
+    ttt_attention_forward(c.device, problem(c), result(c));
   }
   template <class T>
   static void backward(const laws::Call<TttAttentionLaw, T>& c, const laws::Back<TttAttentionLaw, T>& b) {
-    const auto steps = keys<const T>(c.x);
-    const auto d_steps = keys<accumulate_t<T>>(b.d_x);
-    Op::template backward<T>(c.device, span(c.shape), c.x[0], steps, visible(c), c.y, c.saved.lse.matrix(), b.d_y,
-                             b.d_x[0], d_steps, b.scratch);
+    const Into into = Is == laws::Gradient::accumulated ? Into::accumulate : Into::overwrite;
+    const TttGradients<accumulate_t<T>> d{b.d_x[0], keys<accumulate_t<T>>(b.d_x), Into::overwrite, into};
+    ttt_attention_backward(c.device, problem(c), result(c), b.d_y, d, b.scratch);
   }
 };
 
@@ -98,7 +105,7 @@ struct DeepSeekMLA : test::DeepSeekCases<SmallMLA> {
 template <class Config>
 struct MLALaw : laws::Defaults {
   using Layer = MLA<Config>;
-  using Op = TttAttention<Layer::heads, Layer::nope, Layer::rope, Layer::v_dim>;
+  using Heads = typename Layer::Heads;
   static constexpr std::array inputs{Input{Layer::input}};
   static constexpr index_t output = Layer::hidden;
 
@@ -112,7 +119,7 @@ struct MLALaw : laws::Defaults {
       take_rows(a, shape.rows(), s.lse);
       return s;
     }
-    std::array<TttKeys<const T>, 1> keys() const { return {{{layer.kv.matrix(), layer.k_rope().matrix()}}}; }
+    AttentionResult<T> attended() const { return {layer.o.matrix(), lse.matrix()}; }
   };
   template <class T>
   struct Scratch {
@@ -132,18 +139,27 @@ struct MLALaw : laws::Defaults {
     return plan_bytes([&](ArenaPlan& a) {
       Scratch<T>::allocate(a, shape);
       a.borrow(Layer::template scratch_bytes<T>(shape.rows()));
-      a.borrow(plan_bytes([&](ArenaPlan& b) { Op::template Scratch<accumulate_t<T>>::allocate(b, shape.rows(), 1); }));
+      a.borrow(ttt_attention_scratch<Heads, T>(shape.rows(), 1));
     });
   }
 
   template <class T>
+  static TttProblem<Heads, T, CausalVisibility> problem(const laws::Call<MLALaw, T>& c) {
+    const auto& s = c.saved.layer;
+    AttentionSteps<const T> keys;
+    keys.add({s.kv.matrix(), s.k_rope().matrix()});
+    return {{c.shape.sequences, c.shape.length, c.shape.length},
+            s.q.matrix(),
+            keys,
+            {c.mask.data(), c.shape.length},
+            SqrtScale::of<accumulate_t<T>>(Heads::qk)};
+  }
+  template <class T>
   static void forward(const laws::Call<MLALaw, T>& c) {
     const auto& s = c.saved;
-    const auto keys = s.keys();
     Layer::template project<T>(c.device, c.w, c.x[0], s.layer);
     Layer::rotate(c.device, RotaryPositions{nullptr, c.shape.length}, s.layer);
-    Op::template forward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
-                            CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix());
+    ttt_attention_forward(c.device, problem(c), s.attended());
     Layer::template output<T>(c.device, c.w, c.x[0], s.layer, c.y);
   }
   template <class T>
@@ -151,14 +167,10 @@ struct MLALaw : laws::Defaults {
     Scope scope(b.scratch);
     const auto& s = c.saved;
     const auto g = Scratch<T>::allocate(b.scratch, c.shape);
-    const auto keys = s.keys();
-    const std::array<TttKeys<accumulate_t<T>>, 1> d_keys{{{g.d_kv.matrix(), g.d_k_rope.matrix()}}};
-    evaluate(c.device, expr::as_expression(0.0), g.d_kv);
-    evaluate(c.device, expr::as_expression(0.0), g.d_k_rope);
+    TttGradients<accumulate_t<T>> d{g.gradient.d_q.matrix(), {}};
+    d.d_steps.add({g.d_kv.matrix(), g.d_k_rope.matrix()});
     Layer::template output_backward<T>(c.device, c.w, b.d_w, s.layer, b.d_y, g.gradient, b.scratch);
-    Op::template backward<T>(c.device, {c.shape.sequences, c.shape.length, c.shape.length}, s.layer.q.matrix(), keys,
-                             CausalVisibility{c.mask.data(), c.shape.length}, s.layer.o.matrix(), s.lse.matrix(),
-                             g.gradient.d_o.matrix(), g.gradient.d_q.matrix(), d_keys, b.scratch);
+    ttt_attention_backward(c.device, problem(c), s.attended(), g.gradient.d_o, d, b.scratch);
     Layer::rotate_back(c.device, RotaryPositions{nullptr, c.shape.length}, g.gradient.d_q, g.d_k_rope);
     Layer::template project_backward<T>(c.device, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
                                         b.scratch);
@@ -167,13 +179,14 @@ struct MLALaw : laws::Defaults {
 
 }  // namespace
 
-TEST_CASE("laws: TttAttention with the keys of 1 to 4 steps, padding at either end or everywhere") {
+TEST_CASE("laws: ttt_attention with the keys of 1 to 4 steps, padding at either end or everywhere") {
   laws::check<TttAttentionLaw<1>>({{1, 1}, {4, 5}, {0, 1}});
   laws::check<TttAttentionLaw<2>>({{4, 1}, {4, 7}});
   laws::check<TttAttentionLaw<4>>({{1, 1}, {4, 3}, {3, 71}});
 }
 
-TEST_CASE("laws: TttAttention on packed documents, and with YaRN's softmax factor") {
+TEST_CASE("laws: ttt_attention on packed documents, with YaRN's softmax factor, and adding to its keys' gradients") {
+  laws::check<TttAttentionLaw<3, 4, SqrtScale, laws::Gradient::accumulated>>({{4, 7}, {0, 1}});
   laws::check<TttAttentionLaw<2, 1>>({{4, 3}});
   laws::check<TttAttentionLaw<3, 4>>({{4, 7}, {0, 1}});
   laws::check<TttAttentionLaw<2, 33>>({{2, 71}});
@@ -196,14 +209,17 @@ TEST_CASE("bfloat16: attention's output is float32's, rounded once, and its log-
 }
 
 TEST_CASE("a query that sees a NaN gives NaN; one that sees nothing gives 0 and an infinite log-sum") {
-  using Op = TttAttention<1, 2, 1, 2>;
+  using Heads = AttentionHeads<1, 2, 1, 2>;
   std::vector<float> q{0.5f, 0.25f, 1, NAN, 0, 1, 1, 1, 1}, kv(3 * 4, 0.5f), k_rope(3, 0.25f), o(6);
   std::vector<LogSumExp<float>> lse(3);
   const std::vector<std::uint8_t> mask{0, 1, 1};
-  const std::array<TttKeys<const float>, 1> keys{
-      TttKeys<const float>{Matrix<const float>(kv.data(), 3, 4), Matrix<const float>(k_rope.data(), 3, 1)}};
-  Op::forward<float>(Cpu{}, {1, 3, 3}, Matrix<const float>(q.data(), 3, 3), keys, CausalVisibility{mask.data(), 3},
-                     Matrix<float>(o.data(), 3, 2), Matrix<LogSumExp<float>>(lse.data(), 3, 1));
+  AttentionSteps<const float> keys;
+  keys.add({Matrix<const float>(kv.data(), 3, 4), Matrix<const float>(k_rope.data(), 3, 1)});
+  const TttProblem<Heads, float, CausalVisibility> problem{
+      {1, 3, 3}, Matrix<const float>(q.data(), 3, 3), keys, {mask.data(), 3}, SqrtScale::of<float>(Heads::qk)};
+  ttt_attention_forward(
+      Cpu{}, problem,
+      AttentionResult<float>{Matrix<float>(o.data(), 3, 2), Matrix<LogSumExp<float>>(lse.data(), 3, 1)});
   CHECK(o[0] == 0);
   CHECK(lse[0].top + lse[0].log_mass == std::numeric_limits<float>::infinity());
   CHECK(std::isnan(o[2]));

@@ -113,7 +113,7 @@ struct Dense : BlockVisibility {
 template <class T, index_t Heads, index_t Nope, index_t Rope, index_t V>
 struct Case {
   using S = accumulate_t<T>;
-  using Op = BlockAttention<Heads, Nope, Rope, V>;
+  using Shape = AttentionHeads<Heads, Nope, Rope, V>;
   Blocks blocks;
   int threads = 1;
   std::vector<T> q, o, kv, k_rope, noise_kv, noise_k_rope;
@@ -144,17 +144,23 @@ struct Case {
   }
   static constexpr index_t qk = Heads * (Nope + Rope), width = Heads * (Nope + V), out = Heads * V;
 
-  void run(const auto& visible) {
+  template <class Visible>
+  void run(const Visible& visible) {
     const BlockSpan& span = blocks.span;
-    const AttentionKeys<const T> context{matrix<const T>(kv, width), matrix<const T>(k_rope, Rope)};
-    const AttentionKeys<const T> noise{matrix<const T>(noise_kv, width), matrix<const T>(noise_k_rope, Rope)};
-    Op::template forward<T>(Cpu{threads}, span, matrix<const T>(q, qk), context, noise, visible, matrix<T>(o, out),
-                            matrix<LogSumExp<S>>(lse, Heads));
-    Arena scratch(Op::template scratch_bytes<T>(span.context_rows(), span.noise_rows()));
-    Op::template backward<T>(Cpu{threads}, span, matrix<const T>(q, qk), context, noise, visible,
-                             matrix<const T>(o, out), matrix<const LogSumExp<S>>(lse, Heads), matrix<const S>(d_o, out),
-                             matrix<S>(d_q, qk), {matrix<S>(d_kv, width), matrix<S>(d_k_rope, Rope)},
-                             {matrix<S>(d_noise_kv, width), matrix<S>(d_noise_k_rope, Rope)}, scratch);
+    const BlockProblem<Shape, T, Visible> problem{
+        span,
+        matrix<const T>(q, qk),
+        {matrix<const T>(kv, width), matrix<const T>(k_rope, Rope)},
+        {matrix<const T>(noise_kv, width), matrix<const T>(noise_k_rope, Rope)},
+        visible,
+        SqrtScale::of<S>(Shape::qk)};
+    const AttentionResult<T> result{matrix<T>(o, out), matrix<LogSumExp<S>>(lse, Heads)};
+    block_attention_forward(Cpu{threads}, problem, result);
+    Arena scratch(block_attention_scratch<Shape, T>(span.context_rows(), span.noise_rows()));
+    const BlockGradients<S> d{matrix<S>(d_q, qk),
+                              {matrix<S>(d_kv, width), matrix<S>(d_k_rope, Rope)},
+                              {matrix<S>(d_noise_kv, width), matrix<S>(d_noise_k_rope, Rope)}};
+    block_attention_backward(Cpu{threads}, problem, result, matrix<const S>(d_o, out), d, scratch);
   }
   void run() { run(blocks.visible()); }
 };
@@ -208,7 +214,7 @@ struct Naive {
     const double* query = &c.q[at((r * 2 + h) * 8)];
     const double* d_out = &c.d_o[at((r * 2 + h) * 7)];
     const double scale = 1 / std::sqrt(8.0);
-    double total = 0, centre = 0;
+    double total = 0, delta = 0;
     for (Key& k : seen) {
       double score = 0;
       for (int j = 0; j < 5; ++j) score += query[j] * k.kv[j];
@@ -220,17 +226,17 @@ struct Naive {
       k.weight /= total;
       for (int j = 0; j < 7; ++j) {
         o[at((r * 2 + h) * 7 + j)] += k.weight * k.kv[5 + j];
-        centre += k.weight * k.kv[5 + j] * d_out[j];
+        delta += k.weight * k.kv[5 + j] * d_out[j];
       }
     }
-    for (const Key& k : seen) gradients(query, d_out, &d_q[at((r * 2 + h) * 8)], k, centre, scale);
+    for (const Key& k : seen) gradients(query, d_out, &d_q[at((r * 2 + h) * 8)], k, delta, scale);
   }
 
-  static void gradients(const double* query, const double* d_out, double* d_query, const Key& k, double centre,
+  static void gradients(const double* query, const double* d_out, double* d_query, const Key& k, double delta,
                         double scale) {
     double d = 0;
     for (int j = 0; j < 7; ++j) d += d_out[j] * k.kv[5 + j], k.d_kv[5 + j] += k.weight * d_out[j];
-    d = k.weight * (d - centre) * scale;
+    d = k.weight * (d - delta) * scale;
     for (int j = 0; j < 5; ++j) d_query[j] += d * k.kv[j], k.d_kv[j] += d * query[j];
     for (int j = 0; j < 3; ++j) d_query[5 + j] += d * k.rope[j], k.d_rope[j] += d * query[5 + j];
   }

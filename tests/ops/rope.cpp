@@ -47,8 +47,10 @@ struct OtherMscale : configs::DeepSeekV3 {
 template <class T>
 std::array<double, 4> rotated(index_t position) {
   std::vector<T> q{T(1.0f), T(0.0f), T(1.0f), T(0.0f)}, k = q;
-  RotaryEmbedding<1, 0, 4>::forward(Cpu{}, rope_frequencies<Two>(), RotaryPositions{nullptr, 0, position},
-                                    Matrix<T>(q.data(), 1, 4), Matrix<T>(k.data(), 1, 4));
+  rope_forward(
+      Cpu{},
+      RopeProblem<AttentionHeads<1, 0, 4, 1>, T>{
+          rope_frequencies<Two>(), {nullptr, 0, position}, Matrix<T>(q.data(), 1, 4), Matrix<T>(k.data(), 1, 4)});
   CHECK(std::memcmp(q.data(), k.data(), 4 * sizeof(T)) == 0);
   return {double{static_cast<accumulate_t<T>>(q[0])}, double{static_cast<accumulate_t<T>>(q[1])},
           double{static_cast<accumulate_t<T>>(q[2])}, double{static_cast<accumulate_t<T>>(q[3])}};
@@ -113,7 +115,7 @@ TEST_CASE("a ramp of no width is a step") {
 
 TEST_CASE_TEMPLATE("position 15962 at frequency 1: cos is -0.908, whatever is stored", T, bfloat16, float, double) {
   // A position kept in bfloat16 would be 15936, whose cos is -0.268.
-  const typename RotaryEmbedding<1, 0, 4>::template Angles<T> angles(rope_frequencies<Two>(), 15962);
+  const cpu::RopeAngles<4, T> angles(rope_frequencies<Two>(), 15962);
   CHECK(std::abs(double{angles.cos[0]} - -0.908) <= 1e-3);
   // And what the rotation makes of (1, 0), rounded to what is stored.
   const auto y = rotated<T>(15962);
@@ -127,7 +129,7 @@ TEST_CASE_TEMPLATE("position 15962 at frequency 1: cos is -0.908, whatever is st
 
 TEST_CASE_TEMPLATE("backward undoes forward, and position 0 is no rotation", T, float, double) {
   constexpr index_t heads = 3, nope = 2, rope = 6, rows = 50, width = heads * (nope + rope);
-  using Op = RotaryEmbedding<heads, nope, rope>;
+  using Shape = AttentionHeads<heads, nope, rope, 1>;
   std::vector<T> q, k;
   for (index_t i = 0; i < rows * width; ++i)
     q.push_back(static_cast<T>(Philox(1, 2).normal(static_cast<std::uint64_t>(i))));
@@ -135,13 +137,14 @@ TEST_CASE_TEMPLATE("backward undoes forward, and position 0 is no rotation", T, 
     k.push_back(static_cast<T>(Philox(1, 3).normal(static_cast<std::uint64_t>(i))));
   const auto q0 = q, k0 = k;
   const Matrix<T> qm(q.data(), rows, width), km(k.data(), rows, rope);
-  Op::forward(Cpu{3}, rope_frequencies<Six>(), RotaryPositions{nullptr, rows}, qm, km);
+  const RopeProblem<Shape, T> problem{rope_frequencies<Six>(), {nullptr, rows}, qm, km};
+  rope_forward(Cpu{3}, problem);
   for (index_t i = 0; i < rows * width; ++i) {
     const auto n = static_cast<std::size_t>(i);
     const bool turns = i / width > 0 && i % (nope + rope) >= nope;
     CHECK((q[n] != q0[n]) == turns);
   }
-  Op::backward(Cpu{3}, rope_frequencies<Six>(), RotaryPositions{nullptr, rows}, qm, km);
+  rope_backward(Cpu{3}, problem);
   // Two rotations, each off by a few roundings of values below 5.
   const double within = 5 * 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
   for (std::size_t i = 0; i < q.size(); ++i) CHECK(std::abs(static_cast<double>(q[i] - q0[i])) <= within);
@@ -151,9 +154,10 @@ TEST_CASE_TEMPLATE("backward undoes forward, and position 0 is no rotation", T, 
 TEST_CASE("operands that do not fit are refused") {
   std::vector<float> x(64);
   const auto rotate = [&](index_t q_rows, index_t q_columns, index_t k_rows, index_t k_columns) {
-    RotaryEmbedding<1, 2, 4>::forward(Cpu{}, rope_frequencies<Two>(), RotaryPositions{},
-                                      Matrix<float>(x.data(), q_rows, q_columns),
-                                      Matrix<float>(x.data(), k_rows, k_columns));
+    rope_forward(Cpu{}, RopeProblem<AttentionHeads<1, 2, 4, 1>, float>{rope_frequencies<Two>(),
+                                                                       {},
+                                                                       Matrix<float>(x.data(), q_rows, q_columns),
+                                                                       Matrix<float>(x.data(), k_rows, k_columns)});
   };
   CHECK_NOTHROW(rotate(2, 6, 2, 4));
   CHECK_THROWS_WITH_AS(rotate(2, 5, 2, 4), doctest::Contains("rope: q"), Error);
@@ -175,7 +179,7 @@ TEST_CASE("YaRN's softmax factor: (0.1 ln 40 + 1) squared, where positions go be
 
 TEST_CASE("attention under YaRN's softmax factor is attention with queries that much longer") {
   using Config = configs::DeepSeekV3;
-  using Scaled = Case<TttAttention<2, 5, 3, 7, YarnScale<Config>>, double, 2, 5, 3, 7>;
+  using Scaled = Case<double, 2, 5, 3, 7, YarnScale<Config>>;
   constexpr std::size_t steps = 3;
   const double factor = yarn_mscale<Config>() * yarn_mscale<Config>();
   Scaled scaled(4, 70, steps, padded(4, 70));

@@ -26,7 +26,7 @@ TEST_CASE("query p of step k sees its document's step-0 keys up to p that are no
   for (const Documents& documents : {Documents{1}, {2}, {9}, {70}, {1, 1}, {5, 4}, {5, 7, 1, 40, 17}, {33, 37}}) {
     const index_t length = std::accumulate(documents.begin(), documents.end(), index_t{0});
     for (const std::size_t steps : {std::size_t{1}, std::size_t{2}, std::size_t{3}}) {
-      CaseOf<double, 1, 1, 1, values> c(4, length, steps, padded(4, length));
+      Case<double, 1, 1, 1, values> c(4, length, steps, padded(4, length));
       c.pack(documents);
       std::fill(c.q.begin(), c.q.end(), 0.0);
       // The value of step s at position t is one-hot at label s · length + t; weights are equal with queries of zeros.
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE("an offset of all scores changes no bit: the largest is never
                    float, bfloat16) {
   // In column 15 of queries, 2 of rope slices: those columns' gradients are all that it may change.
   const auto run = [](double q, double k) {
-    CaseOf<T, 2, 13, 3, 7> c(4, 70, 3, padded(4, 70));
+    Case<T, 2, 13, 3, 7> c(4, 70, 3, padded(4, 70));
     round_to_eighths(c.q), set_column(c.q, 16, 15, q);
     for (std::size_t s = 0; s < 3; ++s) {
       round_to_eighths(c.kv[s]), round_to_eighths(c.k_rope[s]), set_column(c.k_rope[s], 3, 2, k);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// TTT attention on operands that depend on (sequence, position) alone, and the same with whole rows of scores.
-/// defines: test::padded, test::Case, test::CaseOf, test::Small, test::Naive, test::near
+/// defines: test::padded, test::Case, test::Small, test::Naive, test::near
 
 #include <doctest/doctest.h>
 
@@ -27,8 +27,9 @@ inline std::vector<std::uint8_t> padded(index_t sequences, index_t length) {
 }
 
 /// Operands and results of `steps` steps; equal for equal (sequence, position) whatever the length.
-template <class Op, class T, index_t Heads, index_t Nope, index_t Rope, index_t V>
+template <class T, index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
 struct Case {
+  using Shape = AttentionHeads<Heads, Nope, Rope, V>;
   using S = accumulate_t<T>;
   index_t sequences, length, rows = sequences * length;
   std::vector<std::uint8_t> mask;
@@ -46,7 +47,7 @@ struct Case {
     kv.resize(steps), k_rope.resize(steps), d_kv.resize(steps), d_k_rope.resize(steps);
     for (std::size_t s = 0; s < steps; ++s) {
       random(kv[s], Heads * (Nope + V), 10 + s), random(k_rope[s], Rope, 20 + s);
-      d_kv[s].resize(kv[s].size()), d_k_rope[s].resize(k_rope[s].size());
+      d_kv[s].assign(kv[s].size(), S(NAN)), d_k_rope[s].assign(k_rope[s].size(), S(NAN));
     }
   }
 
@@ -75,32 +76,26 @@ struct Case {
   Matrix<U> matrix(X& x) const {
     return Matrix<U>(x.data(), rows, static_cast<index_t>(x.size()) / std::max<index_t>(1, rows));
   }
-  std::vector<TttKeys<const T>> keys() const {
-    std::vector<TttKeys<const T>> all;
-    for (std::size_t s = 0; s < kv.size(); ++s) all.push_back({matrix<const T>(kv[s]), matrix<const T>(k_rope[s])});
-    return all;
+  TttProblem<Shape, T, CausalVisibility> problem() const {
+    AttentionSteps<const T> all;
+    for (std::size_t s = 0; s < kv.size(); ++s) all.add({matrix<const T>(kv[s]), matrix<const T>(k_rope[s])});
+    return {span(), matrix<const T>(q), all, visible(), Scale::template of<S>(Shape::qk)};
   }
-  void forward() {
-    const auto all = keys();
-    Op::template forward<T>(Cpu{1}, span(), matrix<const T>(q), all, visible(), matrix<T>(o),
-                            matrix<LogSumExp<S>>(lse));
+  AttentionResult<T> result() { return {matrix<T>(o), matrix<LogSumExp<S>>(lse)}; }
+  TttGradients<S> gradients() {
+    TttGradients<S> d{matrix<S>(d_q), {}};
+    for (std::size_t s = 0; s < kv.size(); ++s) d.d_steps.add({matrix<S>(d_kv[s]), matrix<S>(d_k_rope[s])});
+    return d;
   }
+  void forward() { ttt_attention_forward(Cpu{1}, problem(), result()); }
   void backward() {
-    const auto all = keys();
-    std::vector<TttKeys<S>> d_all;
-    for (std::size_t s = 0; s < kv.size(); ++s) d_all.push_back({matrix<S>(d_kv[s]), matrix<S>(d_k_rope[s])});
-    Arena scratch(
-        plan_bytes([&](ArenaPlan& a) { Op::template Scratch<S>::allocate(a, rows, static_cast<index_t>(kv.size())); }));
-    Op::template backward<T>(Cpu{1}, span(), matrix<const T>(q), all, visible(), matrix<const T>(o),
-                             matrix<const LogSumExp<S>>(lse), matrix<const S>(d_o), matrix<S>(d_q), d_all, scratch);
+    Arena scratch(ttt_attention_scratch<Shape, T>(rows, static_cast<index_t>(kv.size())));
+    ttt_attention_backward(Cpu{1}, problem(), result(), matrix<const S>(d_o), gradients(), scratch);
   }
 };
 
-template <class T, index_t Heads, index_t Nope, index_t Rope, index_t V>
-using CaseOf = Case<TttAttention<Heads, Nope, Rope, V>, T, Heads, Nope, Rope, V>;
-
 template <class T>
-using Small = CaseOf<T, 2, 5, 3, 7>;
+using Small = Case<T, 2, 5, 3, 7>;
 
 /// The same with whole score rows in memory, one query and head at a time.
 struct Naive {
@@ -108,8 +103,9 @@ struct Naive {
   std::vector<double> o, lse, d_q;
   std::vector<std::vector<double>> d_kv, d_k_rope;
 
-  explicit Naive(const Small<double>& of)
-      : c(of), o(of.o.size()), lse(of.lse.size()), d_q(of.q.size()), d_kv(of.d_kv), d_k_rope(of.d_k_rope) {
+  explicit Naive(const Small<double>& of) : c(of), o(of.o.size()), lse(of.lse.size()), d_q(of.q.size()) {
+    for (const auto& x : c.kv) d_kv.emplace_back(x.size());
+    for (const auto& x : c.k_rope) d_k_rope.emplace_back(x.size());
     for (index_t r = 0; r < c.rows; ++r) {
       for (index_t h = 0; h < 2; ++h) row(r, h);
     }
@@ -142,25 +138,25 @@ struct Naive {
       total += key.weight;
     }
     lse[at(r, 2, h, 1, 0)] = keys.empty() ? INFINITY : std::log(total);
-    double centre = 0;
+    double delta = 0;
     for (Key& key : keys) {
       key.weight /= total;
       for (index_t j = 0; j < 7; ++j) {
         const double v = c.kv[key.step][at(key.row, 2, h, 12, 5 + j)];
         o[at(r, 2, h, 7, j)] += key.weight * v;
-        centre += key.weight * v * c.d_o[at(r, 2, h, 7, j)];
+        delta += key.weight * v * c.d_o[at(r, 2, h, 7, j)];
       }
     }
-    for (const Key& key : keys) gradients(r, h, key, centre, scale);
+    for (const Key& key : keys) gradients(r, h, key, delta, scale);
   }
 
-  void gradients(index_t r, index_t h, const Key& key, double centre, double scale) {
+  void gradients(index_t r, index_t h, const Key& key, double delta, double scale) {
     double d = 0;
     for (index_t j = 0; j < 7; ++j) {
       d += c.d_o[at(r, 2, h, 7, j)] * c.kv[key.step][at(key.row, 2, h, 12, 5 + j)];
       d_kv[key.step][at(key.row, 2, h, 12, 5 + j)] += key.weight * c.d_o[at(r, 2, h, 7, j)];
     }
-    d = key.weight * (d - centre) * scale;
+    d = key.weight * (d - delta) * scale;
     for (index_t j = 0; j < 5; ++j) {
       d_q[at(r, 2, h, 8, j)] += d * c.kv[key.step][at(key.row, 2, h, 12, j)];
       d_kv[key.step][at(key.row, 2, h, 12, j)] += d * c.q[at(r, 2, h, 8, j)];

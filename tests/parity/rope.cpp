@@ -36,11 +36,13 @@ void compare(const std::string& name) {
   // As the slice that keys share, the first head's must come out with the same bits.
   auto shared = first_head(x);
   auto d_shared = first_head(d);
-  using Op = RotaryEmbedding<heads, 0, rope>;
+  using Shape = AttentionHeads<heads, 0, rope, 1>;
   const auto& frequencies = rope_frequencies<Config>();
   const RotaryPositions at{positions.data()};
-  Op::forward(Cpu{2}, frequencies, at, Matrix<T>(x.data(), rows, width), Matrix<T>(shared.data(), rows, rope));
-  Op::backward(Cpu{2}, frequencies, at, Matrix<S>(d.data(), rows, width), Matrix<S>(d_shared.data(), rows, rope));
+  const Matrix<T> q(x.data(), rows, width), k_rope(shared.data(), rows, rope);
+  const Matrix<S> d_q(d.data(), rows, width), d_k_rope(d_shared.data(), rows, rope);
+  rope_forward(Cpu{2}, RopeProblem<Shape, T>{frequencies, at, q, k_rope});
+  rope_backward(Cpu{2}, RopeProblem<Shape, S>{frequencies, at, d_q, d_k_rope});
   CHECK(std::memcmp(shared.data(), first_head(x).data(), shared.size() * sizeof(T)) == 0);
   CHECK(std::memcmp(d_shared.data(), first_head(d).data(), d_shared.size() * sizeof(S)) == 0);
 

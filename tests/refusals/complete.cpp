@@ -22,10 +22,6 @@ const std::map<std::string, std::string> exempt = {
     {"decode/no_draft.hpp draft", "does nothing"},
     {"decode/speculative.hpp SpeculativeDecoder", "its layers are the session's to count: see taps"},
     {"decode/verify.hpp residual", "one token of weights that residual_total has compared"},
-    {"ops/attention_tile.hpp Backward", "a part of attention ops, which have compared the shapes"},
-    {"ops/attention_tile.hpp add", "a part of attention ops, which have compared the shapes"},
-    {"ops/attention_tile.hpp finish", "a part of attention ops, which have compared the shapes"},
-    {"ops/attention_tile.hpp score", "a part of attention ops, which have compared the shapes"},
 };
 
 std::string contents(const fs::path& file) {
@@ -66,8 +62,11 @@ struct Function {
 Function function_of(std::string head) {
   static const std::regex view_name(R"(AnyView (\w+))");
   static const std::regex has_extents(
-      R"(\b(Vector|Matrix|Rows|View|span|Saved|Keys|Activations|Gradient|Step|TttKeys|AttentionKeys|Distribution)<|)"
+      R"(\b(Vector|Matrix|Rows|View|span|Saved|Keys|Activations|Gradient|Step|AttentionKeys|AttentionSteps|)"
+      R"(AttentionResult|Distribution)<|)"
       R"(\b(Batch|TextWindows|Documents|NewTokens|TargetOutput|Proposal|ExpertRows|Windows|Teacher|Target|Scratch)\b)");
+  // Structs of several views.
+  static const std::regex is_problem(R"(\b(Ttt|Block|Rope)(Problem|Gradients)<)");
   Names views;
   for (std::sregex_iterator i(head.begin(), head.end(), view_name), end; i != end; ++i) views.insert((*i)[1]);
   static const std::regex prefix(R"(^\s*template\s*<)");
@@ -89,7 +88,7 @@ Function function_of(std::string head) {
     bool counts = std::regex_search(parameter, has_extents);
     for (const std::string& view : views)
       counts = counts || std::regex_search(parameter, std::regex("\\b" + view + "&"));
-    f.extents += counts ? 1 : 0;
+    f.extents += std::regex_search(parameter, is_problem) ? 2 : counts ? 1 : 0;
   }
   return f;
 }

@@ -92,7 +92,8 @@ TEST_CASE("EAGLE-3") {
   });
   refuses({"drafts/eagle3_draft.hpp step_forward", "drafts/eagle3_draft.hpp before_attention"}, [&](Arguments& a) {
     const auto s = step(a);
-    const std::vector<TttKeys<const float>> keys{s.keys()};
+    AttentionSteps<const float> keys;
+    keys.add(s.keys());
     Draft::step_forward<float>(device, model.w(), s, a.rows<const float, Draft::hidden>("hidden_in", rows, Blame::any),
                                AttentionSpan{2, length, length}, keys, CausalVisibility{}, RotaryPositions{});
   });

@@ -25,9 +25,24 @@ const Cpu device{1};
 
 /// Attention of two heads, [nope ‖ rope] of 3 + 2 and values of 4.
 constexpr index_t heads = 2, nope = 3, rope = 2, v = 4;
+using Heads = AttentionHeads<heads, nope, rope, v>;
 template <class T>
 AttentionKeys<T> keys(Arguments& a, const std::string& name, index_t rows) {
   return {a.matrix<T>(name, rows, heads * (nope + v)), a.matrix<T>(name, rows, rope)};
+}
+
+template <class T>
+AttentionSteps<T> steps(Arguments& a, const std::string& name) {
+  AttentionSteps<T> all;
+  for (int s = 0; s < 2; ++s) all.add(keys<T>(a, name, 6));
+  return all;
+}
+
+template <class T>
+AttentionResult<T> result(Arguments& a) {
+  using Sums = typename AttentionResult<T>::Sums;
+  const auto o = a.matrix<T>("o", 6, heads * v);
+  return {o, a.matrix<Sums>("lse", 6, heads)};
 }
 
 struct Experts {
@@ -133,15 +148,14 @@ TEST_CASE("experts") {
 }
 
 TEST_CASE("rotation") {
-  using Op = RotaryEmbedding<heads, nope, rope>;
-  refuses({"ops/rope.hpp forward"}, [](Arguments& a) {
-    Op::forward(device, rope_frequencies<Rotated>(), RotaryPositions{},
-                a.matrix<float>("q", 3, heads * (nope + rope), Blame::any), a.matrix<float>("k_rope", 3, rope));
-  });
-  refuses({"ops/rope.hpp backward"}, [](Arguments& a) {
-    Op::backward(device, rope_frequencies<Rotated>(), RotaryPositions{},
-                 a.matrix<float>("d_q", 3, heads * (nope + rope), Blame::any), a.matrix<float>("d_k_rope", 3, rope));
-  });
+  const auto problem = [](Arguments& a, const char* q, const char* k_rope) {
+    return RopeProblem<Heads, float>{rope_frequencies<Rotated>(),
+                                     {},
+                                     a.matrix<float>(q, 3, heads * (nope + rope), Blame::any),
+                                     a.matrix<float>(k_rope, 3, rope)};
+  };
+  refuses({"ops/rope.hpp rope_forward"}, [&](Arguments& a) { rope_forward(device, problem(a, "q", "k_rope")); });
+  refuses({"ops/rope.hpp rope_backward"}, [&](Arguments& a) { rope_backward(device, problem(a, "d_q", "d_k_rope")); });
 }
 
 TEST_CASE("attention over a cache of latents") {
@@ -163,56 +177,70 @@ TEST_CASE("attention over a cache of latents") {
 }
 
 TEST_CASE("attention of blocks") {
-  using Op = BlockAttention<heads, nope, rope, v>;
   // One sequence of 5 positions, two blocks of 3 that open at 2 and 4.
   static const std::vector<index_t> anchors{2, 4};
   static const BlockSpan span{1, 5, 2, 3};
-  const auto visible = [] { return BlockVisibility{anchors.data()}; };
-  refuses({"ops/block_attention.hpp forward"}, [&](Arguments& a) {
-    Op::forward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)),
-                       keys<const float>(a, "context", 5), keys<const float>(a, "noise", 6), visible(),
-                       a.matrix<float>("o", 6, heads * v), a.matrix<LogSumExp<float>>("lse", 6, heads));
+  using Problem = BlockProblem<Heads, float, BlockVisibility>;
+  const auto problem = [](Arguments& a) {
+    return Problem{span,
+                   a.matrix<const float>("q", 6, heads * (nope + rope)),
+                   keys<const float>(a, "context", 5),
+                   keys<const float>(a, "noise", 6),
+                   {anchors.data()},
+                   1};
+  };
+  refuses({"ops/block_attention.hpp block_attention_forward"}, [&](Arguments& a) {
+    const auto p = problem(a);
+    block_attention_forward(device, p, result<float>(a));
   });
-  refuses({"ops/block_attention.hpp backward"}, [&](Arguments& a) {
-    Op::backward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)),
-                        keys<const float>(a, "context", 5), keys<const float>(a, "noise", 6), visible(),
-                        a.matrix<const float>("o", 6, heads * v), a.matrix<const LogSumExp<float>>("lse", 6, heads),
-                        a.matrix<const float>("d_o", 6, heads * v), a.matrix<float>("d_q", 6, heads * (nope + rope)),
-                        keys<float>(a, "d_context", 5), keys<float>(a, "d_noise", 6), a.scratch());
+  refuses({"ops/block_attention.hpp block_attention_backward"}, [&](Arguments& a) {
+    const auto p = problem(a);
+    const auto r = result<const float>(a);
+    const auto d_o = a.matrix<const float>("d_o", 6, heads * v);
+    const BlockGradients<float> d{a.matrix<float>("d_q", 6, heads * (nope + rope)), keys<float>(a, "d_context", 5),
+                                  keys<float>(a, "d_noise", 6)};
+    block_attention_backward(device, p, r, d_o, d, a.scratch());
   });
-  refuses({"ops/block_visibility.hpp check"}, [&](Arguments& a) {
+  refuses({"ops/block_attention.hpp block_attention_forward"}, [&](Arguments& a) {
     const std::vector<index_t> own{2, a.index("anchor of block 1", 4, 6)};
-    BlockVisibility{own.data()}.check(span);
+    Arguments right;
+    auto p = problem(right);
+    p.visible.anchors = own.data();
+    block_attention_forward(device, p, result<float>(right));
   });
 }
 
 TEST_CASE("attention of test-time-training steps") {
-  using Op = TttAttention<heads, nope, rope, v>;
-  static const AttentionSpan span{2, 3, 3};
-  const auto steps = [](Arguments& a) {
-    return std::vector{keys<const float>(a, "steps", 6), keys<const float>(a, "steps", 6)};
+  using Problem = TttProblem<Heads, float, CausalVisibility>;
+  const auto problem = [](Arguments& a) {
+    const auto q = a.matrix<const float>("q", 6, heads * (nope + rope));
+    return Problem{{2, 3, 3}, q, steps<const float>(a, "steps"), {}, 1};
   };
-  refuses({"ops/ttt_attention.hpp forward"}, [&](Arguments& a) {
-    Op::forward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)), steps(a), CausalVisibility{},
-                       a.matrix<float>("o", 6, heads * v), a.matrix<LogSumExp<float>>("lse", 6, heads));
+  refuses({"ops/ttt_attention.hpp ttt_attention_forward"}, [&](Arguments& a) {
+    const auto p = problem(a);
+    ttt_attention_forward(device, p, result<float>(a));
   });
-  refuses({"ops/ttt_attention.hpp backward"}, [&](Arguments& a) {
-    const auto all = steps(a);
-    std::vector d_steps{keys<float>(a, "d_steps", 6), keys<float>(a, "d_steps", 6)};
-    d_steps.resize(static_cast<std::size_t>(a.extent("d_steps", 2)), d_steps[0]);
-    Op::backward<float>(device, span, a.matrix<const float>("q", 6, heads * (nope + rope)), all, CausalVisibility{},
-                        a.matrix<const float>("o", 6, heads * v), a.matrix<const LogSumExp<float>>("lse", 6, heads),
-                        a.matrix<const float>("d_o", 6, heads * v), a.matrix<float>("d_q", 6, heads * (nope + rope)),
-                        d_steps, a.scratch());
+  refuses({"ops/ttt_attention.hpp ttt_attention_backward"}, [&](Arguments& a) {
+    const auto p = problem(a);
+    const auto r = result<const float>(a);
+    const auto d_o = a.matrix<const float>("d_o", 6, heads * v);
+    TttGradients<float> d{a.matrix<float>("d_q", 6, heads * (nope + rope)), steps<float>(a, "d_steps")};
+    d.d_steps.add(d.d_steps[0]);
+    d.d_steps.count = a.extent("d_steps", 2);
+    ttt_attention_backward(device, p, r, d_o, d, a.scratch());
   });
-  refuses({"ops/ttt_attention.hpp forward"}, [&](Arguments& a) {
-    const AttentionSpan late{1, 2, 3, a.index("span", 1, 2)};
-    const std::vector<TttKeys<const float>> all{
-        {Matrix<const float>(a.memory<float>(42), 3, 14), Matrix<const float>(a.memory<float>(6), 3, 2)}};
-    Op::forward<float>(device, late, Matrix<const float>(a.memory<float>(20), 2, 10), all, CausalVisibility{},
-                       Matrix<float>(a.memory<float>(16), 2, 8),
-                       Matrix<LogSumExp<float>>(a.memory<LogSumExp<float>>(4), 2, 2));
+  refuses({"ops/ttt_attention.hpp ttt_attention_forward"}, [&](Arguments& a) {
+    const index_t first = a.index("span", 1, 2);
+    AttentionSteps<const float> all;
+    all.add({Matrix<const float>(a.memory<float>(42), 3, 14), Matrix<const float>(a.memory<float>(6), 3, 2)});
+    const Problem late{{1, 2, 3, first}, Matrix<const float>(a.memory<float>(20), 2, 10), all, {}, 1};
+    ttt_attention_forward(device, late,
+                          AttentionResult<float>{Matrix<float>(a.memory<float>(16), 2, 8),
+                                                 Matrix<LogSumExp<float>>(a.memory<LogSumExp<float>>(4), 2, 2)});
   });
+  AttentionSteps<float> full;
+  for (index_t s = 0; s < max_attention_steps; ++s) full.add({});
+  CHECK_THROWS_WITH_AS(full.add({}), "attention: steps: found more, wanted at most 16", Error);
 }
 
 TEST_CASE("a label's column") {

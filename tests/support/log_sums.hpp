@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include <k3spec/ops/attention_tile.hpp>
+#include <k3spec/backend/attention_problem.hpp>
 
 namespace k3spec::test {
 

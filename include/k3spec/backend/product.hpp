@@ -13,8 +13,9 @@ namespace K3SPEC_NAMESPACE {
 /// How an operand is read.
 enum class Op { plain, transposed };
 
-/// Whether the result replaces the old value or is added to it.
-enum class Into { overwrite, accumulate };
+/// Whether a result replaces the old value, is added to it, or is not wanted: then nothing is computed, and its view is
+/// not looked at. So every gradient of an input goes; it is overwritten unless the caller says otherwise.
+enum class Into { overwrite, accumulate, nothing };
 
 /// C [m, n] = op(A) [m, k] · op(B) [k, n]
 struct ProductShape {

@@ -15,13 +15,13 @@
 #include <optional>
 #include <string>
 
+#include <k3spec/backend/block_visibility.hpp>
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
-#include <k3spec/ops/block_visibility.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

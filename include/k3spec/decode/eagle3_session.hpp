@@ -207,16 +207,17 @@ class Eagle3Session {
   void attend(const Cpu& cpu, index_t n, index_t k) const {
     index_t keys = 0;
     for (index_t i = 0; i < n; ++i) keys += length(order_[at(i)]);
-    const Cpu device = cpu::for_work(cpu, keys * Draft::Attention::heads * (Draft::Ttt::qk + Draft::Attention::v_dim));
+    const Cpu device = cpu::for_work(cpu, keys * Draft::Attention::heads * (Draft::Heads::qk + Draft::Heads::v));
     parallel_for(n == 1 ? Cpu{1} : device, n, [&](index_t i) {
       const index_t b = order_[at(i)];
-      std::array<TttKeys<const T>, Draft::max_steps> all;
-      all[0] = {of(kv_, b, 0, length(b)).matrix(), of(k_rope_, b, 0, length(b)).matrix()};
-      for (index_t j = 1; j <= k; ++j) all[at(j)] = steps_[at(j)].rows(i, 1).keys();
+      AttentionSteps<const T> all;
+      all.add({of(kv_, b, 0, length(b)).matrix(), of(k_rope_, b, 0, length(b)).matrix()});
+      for (index_t j = 1; j <= k; ++j) all.add(steps_[at(j)].rows(i, 1).keys());
       const Step s = steps_[at(k)].rows(i, 1);
-      Draft::Ttt::template forward<T>(n == 1 ? cpu : Cpu{1}, AttentionSpan{1, 1, length(b), length(b) - 1},
-                                      s.attention.q.matrix(), std::span<const TttKeys<const T>>(all).first(at(k + 1)),
-                                      CausalVisibility{nullptr, length(b)}, s.attention.o.matrix(), s.lse.matrix());
+      const AttentionSpan span{1, 1, length(b), length(b) - 1};
+      ttt_attention_forward(n == 1 ? cpu : Cpu{1},
+                            Draft::template attention_problem<T>(s, span, all, CausalVisibility{nullptr, length(b)}),
+                            s.attended());
     });
   }
 

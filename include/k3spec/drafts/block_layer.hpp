@@ -26,7 +26,7 @@ struct BlockLayer {
   using Norm = KimiRMSNorm<hidden>;
   using Attention = MLA<Config>;
   using Mlp = SiTUMLP<hidden, Config::intermediate_size, Config>;
-  using Attend = BlockAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim>;
+  using Heads = typename Attention::Heads;
   template <class T>
   using Keys = typename Attention::template Keys<T>;
 
@@ -68,12 +68,22 @@ struct BlockLayer {
       take_rows(a, noise_rows, s.out);
       return s;
     }
+    AttentionResult<T> attended() const { return {attention.o.matrix(), lse.matrix()}; }
   };
 
   /// What attention reads of projected rows.
   template <class T>
   static AttentionKeys<const T> attention_keys(const Keys<T>& k) {
     return {k.kv.matrix(), k.k_rope().matrix()};
+  }
+
+  /// The noise's attention over `context` and itself.
+  template <class T, class Visible>
+  static BlockProblem<Heads, T, Visible> attention_problem(const BlockSpan& span, const AttentionKeys<const T>& context,
+                                                           const Visible& visible, const Saved<T>& s) {
+    return {span,    s.attention.q.matrix(),
+            context, attention_keys<T>(s.attention),
+            visible, SqrtScale::of<accumulate_t<T>>(Heads::qk)};
   }
 
   // ---- forward ------------------------------------------------------------------------------------------------
@@ -94,8 +104,7 @@ struct BlockLayer {
   static void attend(const Cpu& cpu, const W& w, const BlockSpan& span, const AttentionKeys<const T>& context,
                      const Visible& visible, const Saved<T>& s) {
     Attention::expand_latents(cpu, w.self_attn, s.attention.kv_latent, s.attention.kv);
-    Attend::template forward<T>(cpu, span, s.attention.q.matrix(), context, attention_keys<T>(s.attention), visible,
-                                s.attention.o.matrix(), s.lse.matrix());
+    block_attention_forward(cpu, attention_problem<T>(span, context, visible, s), s.attended());
   }
 
   /// x [N, H] and s.attention.o -> s.out
@@ -128,6 +137,11 @@ struct BlockLayer {
       take_rows(a, context_rows, s.d_context_kv), take_rows(a, context_rows, s.d_context_k_rope);
       return s;
     }
+    BlockGradients<S> of_attention() const {
+      return {attention.d_q.matrix(),
+              {d_context_kv.matrix(), d_context_k_rope.matrix()},
+              {d_kv.matrix(), d_k_rope.matrix()}};
+    }
   };
 
   /// Bytes of scratch that backward takes.
@@ -139,7 +153,7 @@ struct BlockLayer {
       a.borrow(Mlp::template scratch_bytes<T>(noise_rows));
       a.borrow(Attention::template scratch_bytes<T>(noise_rows));
       a.borrow(Attention::template keys_scratch_bytes<T>(context_rows));
-      a.borrow(Attend::template scratch_bytes<T>(context_rows, noise_rows));
+      a.borrow(block_attention_scratch<Heads, T>(context_rows, noise_rows));
     });
   }
 
@@ -161,10 +175,8 @@ struct BlockLayer {
     Norm::backward(cpu, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, d_x,
                    scratch, Into::accumulate);
     Attention::output_backward(cpu, w.self_attn, d_w.self_attn, s.attention, d_x, g.attention, scratch);
-    Attend::template backward<T>(
-        cpu, span, s.attention.q.matrix(), attention_keys<T>(context_keys), attention_keys<T>(s.attention), visible,
-        s.attention.o.matrix(), s.lse.matrix(), g.attention.d_o.matrix(), g.attention.d_q.matrix(),
-        {g.d_context_kv.matrix(), g.d_context_k_rope.matrix()}, {g.d_kv.matrix(), g.d_k_rope.matrix()}, scratch);
+    block_attention_backward(cpu, attention_problem<T>(span, attention_keys<T>(context_keys), visible, s), s.attended(),
+                             g.attention.d_o, g.of_attention(), scratch);
     Attention::template keys_backward<T>(cpu, w.self_attn, d_w.self_attn, context, context_keys, g.d_context_kv,
                                          g.d_context_k_rope, d_context, scratch, into);
     Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.input, s.attention, g.attention, g.d_kv, g.d_k_rope,

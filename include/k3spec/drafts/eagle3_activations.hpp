@@ -52,7 +52,8 @@ struct Eagle3Step {
             state.rows(begin, n), out.rows(begin, n)};
   }
 
-  TttKeys<const T> keys() const { return {attention.kv.matrix(), attention.k_rope().matrix()}; }
+  AttentionKeys<const T> keys() const { return {attention.kv.matrix(), attention.k_rope().matrix()}; }
+  AttentionResult<T> attended() const { return {attention.o.matrix(), lse.matrix()}; }
 };
 
 /// All activations of an unroll.

@@ -32,7 +32,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   static constexpr index_t vocabulary = Config::vocab_size, draft_vocabulary = Config::draft_vocab_size;
   static constexpr double eps = Config::rms_norm_eps;
   /// The longest unroll that activations can be planned for.
-  static constexpr index_t max_steps = 16;
+  static constexpr index_t max_steps = max_attention_steps;
 
   /// The config with attention that reads embedding and state side by side.
   struct AttentionConfig : Config {
@@ -48,7 +48,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
                          SwiGLUMLP<hidden, Config::intermediate_size>>;
   using Head = Linear<hidden, draft_vocabulary>;
   using Scale = std::conditional_t<Config::softmax_mscale == SoftmaxMscale::none, SqrtScale, YarnScale<Config>>;
-  using Ttt = TttAttention<Attention::heads, Attention::nope, Attention::rope, Attention::v_dim, Scale>;
+  using Heads = typename Attention::Heads;
 
   /// The draft's tensors, named as in a checkpoint.
   template <class T>
@@ -104,14 +104,21 @@ struct Eagle3Draft : CheckedEagle3<Given> {
     Aux::template forward<T>(cpu, w, aux, acts.aux_normed, acts.fc);
   }
 
+  /// A step's attention over the keys of `steps`.
+  template <class T, class Visible>
+  static TttProblem<Heads, T, Visible> attention_problem(const Step<T>& s, const AttentionSpan& span,
+                                                         const AttentionSteps<const T>& steps, const Visible& visible) {
+    return {span, s.attention.q.matrix(), steps, visible, Scale::template of<accumulate_t<T>>(Heads::qk)};
+  }
+
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
   template <class T, class Visible, class W>
   static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
-                           const AttentionSpan& span, std::span<const TttKeys<const T>> steps, const Visible& visible,
+                           const AttentionSpan& span, const AttentionSteps<const T>& steps, const Visible& visible,
                            const RotaryPositions& positions) {
     before_attention(cpu, w, s, hidden_in, positions);
-    Ttt::template forward<T>(cpu, span, s.attention.q.matrix(), steps, visible, s.attention.o.matrix(), s.lse.matrix());
+    ttt_attention_forward(cpu, attention_problem<T>(s, span, steps, visible), s.attended());
     after_attention(cpu, w, s, hidden_in);
   }
 
@@ -150,13 +157,12 @@ struct Eagle3Draft : CheckedEagle3<Given> {
     check_rows(ids.extent(0), length, aux, acts);
     const AttentionSpan span{ids.extent(0) / length, length, length};
     project_hidden_states(cpu, w, aux, acts);
-    std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
+    AttentionSteps<const T> keys;
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
       shift_left(ids, length, k, s.ids);
-      keys[static_cast<std::size_t>(k)] = s.keys();
-      step_forward<T>(cpu, w, s, acts.hidden_in(k), span, std::span(keys).first(static_cast<std::size_t>(k + 1)),
-                      visible, positions.shifted(k));
+      keys.add(s.keys());
+      step_forward<T>(cpu, w, s, acts.hidden_in(k), span, keys, visible, positions.shifted(k));
     }
   }
 
@@ -221,7 +227,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
       a.borrow(Norm::template scratch_bytes<T>(rows));
       a.borrow(Mlp::template scratch_bytes<T>(rows));
       a.borrow(Attention::template scratch_bytes<T>(rows));
-      a.borrow(plan_bytes([&](ArenaPlan& b) { Ttt::template Scratch<accumulate_t<T>>::allocate(b, rows, steps); }));
+      a.borrow(ttt_attention_scratch<Heads, T>(rows, steps));
       a.borrow(Aux::template scratch_bytes<T>(rows));
     });
   }
@@ -242,21 +248,20 @@ struct Eagle3Draft : CheckedEagle3<Given> {
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
     const AttentionSpan span{rows / length, length, length};
-    std::array<TttKeys<const T>, static_cast<std::size_t>(max_steps)> keys;
-    std::array<TttKeys<S>, static_cast<std::size_t>(max_steps)> d_keys;
+    AttentionSteps<const T> keys;
+    TttGradients<S> of_attention{g.attention.d_q.matrix(), {}};
     for (std::size_t k = 0; k < static_cast<std::size_t>(acts.count); ++k) {
-      keys[k] = acts.steps[k].keys();
-      d_keys[k] = {g.d_kv[k].matrix(), g.d_k_rope[k].matrix()};
-      evaluate(cpu, expr::as_expression(0.0), d_keys[k].kv);
-      evaluate(cpu, expr::as_expression(0.0), d_keys[k].k_rope);
+      keys.add(acts.steps[k].keys());
+      of_attention.d_steps.add({g.d_kv[k].matrix(), g.d_k_rope[k].matrix()});
     }
     for (index_t k = acts.count - 1; k >= 0; --k) {
       const auto n = static_cast<std::size_t>(k);
       const auto& s = acts.step(k);
       after_attention_backward(cpu, w, d_w, s, d_outs[n], g, scratch);
-      Ttt::template backward<T>(cpu, span, s.attention.q.matrix(), std::span(keys).first(n + 1), visible,
-                                s.attention.o.matrix(), s.lse.matrix(), g.attention.d_o.matrix(),
-                                g.attention.d_q.matrix(), std::span(d_keys).first(n + 1), scratch);
+      keys.count = of_attention.d_steps.count = k + 1;
+      of_attention.into_steps = k == acts.count - 1 ? Into::overwrite : Into::accumulate;
+      ttt_attention_backward(cpu, attention_problem<T>(s, span, keys, visible), s.attended(), g.attention.d_o,
+                             of_attention, scratch);
       Attention::rotate_back(cpu, positions.shifted(k), g.attention.d_q, g.d_k_rope[n]);
       Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
                                   g.d_k_rope[n], g.d_fused, scratch);

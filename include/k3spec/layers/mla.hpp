@@ -56,7 +56,8 @@ struct MLA : detail::CheckedAttention<Given> {
   using KvB = Linear<kv_lora, heads*(nope + v_dim)>;
   using G = std::conditional_t<has_gate, Linear<input, heads * v_dim>, Absent>;
   using O = Linear<heads * v_dim, hidden>;
-  using Rotary = RotaryEmbedding<heads, nope, has_rope ? rope : 2>;
+  /// As attention ops are told of them.
+  using Heads = AttentionHeads<heads, nope, rope, v_dim>;
 
   /// The layer's tensors, named as in a checkpoint.
   template <class T>
@@ -188,7 +189,8 @@ struct MLA : detail::CheckedAttention<Given> {
   template <class T>
   static void rotate(const Cpu& cpu, const RotaryPositions& positions, const Saved<T>& s) {
     if constexpr (has_rope) {
-      Rotary::forward(cpu, rope_frequencies<Config>(), positions, s.q.matrix(), s.k_rope().matrix());
+      rope_forward(cpu,
+                   RopeProblem<Heads, T>{rope_frequencies<Config>(), positions, s.q.matrix(), s.k_rope().matrix()});
     }
   }
 
@@ -196,7 +198,8 @@ struct MLA : detail::CheckedAttention<Given> {
   template <AnyView DQ, AnyView DKR>
   static void rotate_back(const Cpu& cpu, const RotaryPositions& positions, const DQ& d_q, const DKR& d_k_rope) {
     if constexpr (has_rope) {
-      Rotary::backward(cpu, rope_frequencies<Config>(), positions, d_q.matrix(), d_k_rope.matrix());
+      using S = typename DQ::value_type;
+      rope_backward(cpu, RopeProblem<Heads, S>{rope_frequencies<Config>(), positions, d_q.matrix(), d_k_rope.matrix()});
     }
   }
 

@@ -17,8 +17,8 @@
 
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/interval.hpp>
 #include <k3spec/core/require_shape.hpp>
-#include <k3spec/ops/block_visibility.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -9,36 +9,20 @@
 /// ```
 /// Frequencies and angles are float32 whatever is stored, as models are trained with them; cos and sin are those of
 /// accumulate_t. A position's angle is float32(position) · frequency, rounded to float32.
-/// Saved: nothing but the positions.
-/// defines: RotaryPositions, rope_frequencies, yarn_mscale, YarnScale, RotaryEmbedding
+/// Saved: nothing but the positions. A backend brings rope_kernel with its tag.
+/// defines: rope_frequencies, yarn_mscale, YarnScale, rope_forward, rope_backward
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
-#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/cpu/rope.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/core/device.hpp>
 #include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
-
-/// The position of each row: ids[row] where there are any, else counted from `first` within sequences of `length` rows
-/// (0: all rows are one sequence); and `shift` more.
-struct RotaryPositions {
-  const index_t* ids = nullptr;
-  index_t length = 0, first = 0, shift = 0;
-
-  index_t operator()(index_t row) const {
-    if (ids != nullptr) return ids[row] + shift;
-    return first + (length > 0 ? row % length : row) + shift;
-  }
-  RotaryPositions shifted(index_t by) const { return {ids, length, first, shift + by}; }
-};
-
-template <index_t Rope>
-using RopeFrequencies = std::array<float, static_cast<std::size_t>(Rope / 2)>;
 
 namespace detail {
 
@@ -111,64 +95,28 @@ struct YarnScale {
   }
 };
 
-/// q [rows, heads·(nope+rope)], heads of [nope ‖ rope]; k_rope [rows, rope], the slice that all heads share.
-template <index_t Heads, index_t Nope, index_t Rope>
-struct RotaryEmbedding {
-  static_assert(Rope % 2 == 0, "RotaryEmbedding: pairs of columns are rotated, so the slice must have an even width");
-  using Frequencies = RopeFrequencies<Rope>;
+namespace detail {
+template <class Heads, class T>
+void require_rope(const char* q, const char* k_rope, const RopeProblem<Heads, T>& problem) {
+  require_shape(q, problem.q, problem.q.extent(0), Heads::count * Heads::qk);
+  require_shape(k_rope, problem.k_rope, problem.q.extent(0), Heads::rope);
+}
+}  // namespace detail
 
-  /// cos and sin of a position's angles, [rope/2], in the arithmetic of what is stored as T.
-  template <Element T>
-  struct Angles {
-    using S = accumulate_t<T>;
-    std::array<S, static_cast<std::size_t>(Rope / 2)> cos, sin;
+/// Turns the rope slices of queries and of the keys of the same rows to their positions.
+/// \throws Error on other shapes than the heads say
+template <Device D, class Heads, class T>
+void rope_forward(const D& device, const RopeProblem<Heads, T>& problem) {
+  detail::require_rope("rope: q", "rope: k_rope", problem);
+  rope_kernel(device, problem, Rotation::forward);
+}
 
-    Angles(const Frequencies& f, index_t position, bool back = false) {
-      for (std::size_t i = 0; i < f.size(); ++i) {
-        const float angle = static_cast<float>(position) * f[i];
-        cos[i] = std::cos(static_cast<S>(angle));
-        sin[i] = back ? -std::sin(static_cast<S>(angle)) : std::sin(static_cast<S>(angle));
-      }
-    }
-
-    /// x [rope], in place; T or, of gradients, S
-    template <class X>
-    void rotate(X* x) const {
-      for (std::size_t i = 0; i < cos.size(); ++i) {
-        const S a = static_cast<S>(x[2 * i]), b = static_cast<S>(x[2 * i + 1]);
-        x[2 * i] = static_cast<X>(a * cos[i] - b * sin[i]);
-        x[2 * i + 1] = static_cast<X>(a * sin[i] + b * cos[i]);
-      }
-    }
-  };
-
-  template <Element T>
-  static void forward(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<T>& q,
-                      const Matrix<T>& k_rope) {
-    rotate_rows<false>(cpu, f, at, q, k_rope);
-  }
-
-  /// d_q and d_k_rope of what was rotated -> those of what it was rotated from.
-  template <Element S>
-  static void backward(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<S>& d_q,
-                       const Matrix<S>& d_k_rope) {
-    rotate_rows<true>(cpu, f, at, d_q, d_k_rope);
-  }
-
- private:
-  template <bool Back, class T>
-  static void rotate_rows(const Cpu& cpu, const Frequencies& f, const RotaryPositions& at, const Matrix<T>& q,
-                          const Matrix<T>& k_rope) {
-    require_shape(Back ? "rope: d_q" : "rope: q", q, q.extent(0), Heads * (Nope + Rope));
-    require_shape(Back ? "rope: d_k_rope" : "rope: k_rope", k_rope, q.extent(0), Rope);
-    cpu::for_pieces(cpu, q.extent(0), (Heads + 1) * Rope, false, [&](index_t begin, index_t end, index_t, index_t) {
-      for (index_t r = begin; r < end; ++r) {
-        const Angles<T> angles(f, at(r), Back);
-        for (index_t h = 0; h < Heads; ++h) angles.rotate(q.row(r) + h * (Nope + Rope) + Nope);
-        angles.rotate(k_rope.row(r));
-      }
-    });
-  }
-};
+/// The problem's q and k_rope are the gradients of what was rotated -> those of what it was rotated from.
+/// \throws Error on other shapes than the heads say
+template <Device D, class Heads, class T>
+void rope_backward(const D& device, const RopeProblem<Heads, T>& problem) {
+  detail::require_rope("rope: d_q", "rope: d_k_rope", problem);
+  rope_kernel(device, problem, Rotation::back);
+}
 
 }  // namespace K3SPEC_NAMESPACE

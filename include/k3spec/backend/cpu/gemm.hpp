@@ -34,6 +34,7 @@ template <class TA, index_t... EA, class TB, index_t... EB, class TC, index_t...
   requires(sizeof...(EA) == 2 && sizeof...(EB) == 2 && sizeof...(EC) == 2 && !std::is_const_v<TC>)
 void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB...>& b, Op op_b,
           const View<TC, EC...>& c, Into into = Into::overwrite) {
+  if (into == Into::nothing) return;
   const auto [m, n, k] = product_shape(a, op_a, b, op_b, c);
   const bool a_t = op_a == Op::transposed, b_t = op_b == Op::transposed;
   using A = std::remove_cv_t<TA>;
@@ -53,6 +54,7 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, Op op_a, const View<TB, EB..
 template <class TA, class TB, class TC>
 void gemm_batch(const Cpu& cpu, const MatrixBatch<TA>& a, Op op_a, const MatrixBatch<TB>& b, Op op_b,
                 const MatrixBatch<TC>& c, Into into = Into::overwrite) {
+  if (into == Into::nothing) return;
   batch_shape(a, op_a, b, op_b, c);
   parallel_for(cpu, c.count, [&](index_t i) { gemm(cpu, a[i], op_a, b[i], op_b, c[i], into); });
 }

@@ -97,6 +97,7 @@ template <class TA, index_t... EA, class T, class TC, index_t... EC>
   requires(sizeof...(EA) == 2 && sizeof...(EC) == 2 && std::same_as<accumulate_t<TC>, accumulate_t<T>>)
 void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PackedWeights<T>& w, const View<TC, EC...>& c,
           Into into = Into::overwrite) {
+  if (into == Into::nothing) return;
   detail::require_extent("gemm: rows of A", a.extent(0), c.extent(0));
   detail::require_extent("gemm: columns of A", a.extent(1), w.inputs());
   detail::require_extent("gemm: packed weights' outputs", w.outputs(), c.extent(1));

@@ -178,6 +178,7 @@ template <class TA, index_t... EA, class TB, index_t... EB, class TC, index_t...
   requires(sizeof...(EA) == 2 && sizeof...(EB) == 2 && sizeof...(EC) == 2 && !std::is_const_v<TC>)
 void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB...>& b, Op op_b,
           const View<TC, EC...>& c, Into into = Into::overwrite) {
+  if (into == Into::nothing) return;
   using A = std::remove_const_t<TA>;
   using B = std::remove_const_t<TB>;
   static_assert(cuda::same_operands<A, B, TC> || cuda::mixed_operands<A, B, TC>,
@@ -206,6 +207,7 @@ void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB
 template <class TA, class TB, class TC>
 void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const MatrixBatch<TB>& b, Op op_b,
                 const MatrixBatch<TC>& c, Into into = Into::overwrite) {
+  if (into == Into::nothing) return;
   using A = std::remove_const_t<TA>;
   static_assert(cuda::same_operands<A, std::remove_const_t<TB>, TC>,
                 "gemm_batch on Cuda: A and B of one type, C of it or of its accumulation type");

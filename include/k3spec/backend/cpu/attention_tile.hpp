@@ -1,58 +1,32 @@
 #pragma once
 /// \file
 /// Softmax attention of at most query_tile queries of one head, a tile of at most key_tile keys at a time: what the
-/// attention ops share. With s = scale · q·k, the scale 1 / sqrt(nope + rope) unless another is asked for, and p =
-/// softmax(s) over the keys that a query sees,
+/// attention ops share. With s = scale · q·k and p = softmax(s) over the keys that a query sees,
 /// ```text
 /// forward    o = Σ p v, lse = log Σ exp(s) as its two terms max s and log Σ exp(s - max s); weights are relative to
 ///            the largest score so far, and what was summed before is rescaled when that grows
-/// backward   p = exp((s - max s) - log Σ exp(s - max s)); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - Σ dO ⊙ O) · scale, dQ += dS
-///            K, dK += dSᵀ Q
+/// backward   p = exp((s - max s) - log Σ exp(s - max s)); dV += pᵀ dO, dS = p ⊙ (dO Vᵀ - delta) · scale, dQ += dS
+///            K, dK += dSᵀ Q; delta = Σ dO ⊙ O of each query
 /// ```
 /// A query's row of every sum is its own chain over the keys in the order in which they are added. Keys that it does
 /// not see add 0 times their value.
-/// defines: AttentionKeys, LogSumExp, SqrtScale, AttentionTile
+/// defines: cpu::AttentionTile
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include <k3spec/backend/attention_problem.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 
-namespace K3SPEC_NAMESPACE {
-
-/// Keys and values of all heads.
-template <class T>
-struct AttentionKeys {
-  Matrix<T> kv;      ///< [rows, heads·(nope+v)], heads of [k_nope ‖ v]
-  Matrix<T> k_rope;  ///< [rows, rope], shared by all heads
-};
-
-/// log Σ exp(s) of a query's scores as top + log_mass, not added up: the sum would round off of log_mass what does not
-/// fit beside a large top, and every weight of the backward pass would be off by that.
-template <class S>
-struct LogSumExp {
-  S top;       ///< the largest score
-  S log_mass;  ///< log Σ exp(s - top)
-
-  /// That of a query that saw nothing: every weight of it is 0.
-  static constexpr LogSumExp nothing() { return {std::numeric_limits<S>::infinity(), S(0)}; }
-};
-
-/// What scores are multiplied by: 1 / sqrt(the width of a query).
-struct SqrtScale {
-  template <class S>
-  static S of(index_t width) {
-    return S(1) / std::sqrt(static_cast<S>(width));
-  }
-};
+namespace K3SPEC_NAMESPACE::cpu {
 
 /// Softmax attention of a tile of queries over tiles of keys, for one head.
-template <index_t Heads, index_t Nope, index_t Rope, index_t V, class Scale = SqrtScale>
+template <class H>
 struct AttentionTile {
-  static constexpr index_t qk = Nope + Rope, kv = Nope + V;
+  static constexpr index_t Heads = H::count, Nope = H::nope, Rope = H::rope, V = H::v, qk = H::qk, kv = H::kv;
   static constexpr index_t query_tile = 32, key_tile = 64;
 
   /// Keys and values of one head: `count` rows of [nope], [rope], [v].
@@ -74,11 +48,6 @@ struct AttentionTile {
   static Keys<T> keys(const AttentionKeys<T>& all, index_t row, index_t count, index_t head, index_t rope_head = 0) {
     return {block(all.kv, row, count, head * kv, Nope), block(all.k_rope, row, count, rope_head * Rope, Rope),
             block(all.kv, row, count, head * kv + Nope, V)};
-  }
-
-  template <class S>
-  static S scale() {
-    return Scale::template of<S>(qk);
   }
 
   template <class A, class B>
@@ -125,12 +94,15 @@ struct AttentionTile {
   struct Forward {
     using S = accumulate_t<T>;
     Matrix<const T> q;
+    S scale;
     alignas(64) std::array<S, query_tile * key_tile> scores{};
     alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums{};
     std::array<S, query_tile> top{}, total{};
     std::array<bool, query_tile> seen{};  // any key at all
 
-    explicit Forward(const Matrix<const T>& queries) : q(queries) { top.fill(-std::numeric_limits<S>::infinity()); }
+    Forward(const Matrix<const T>& queries, S of_scores) : q(queries), scale(of_scores) {
+      top.fill(-std::numeric_limits<S>::infinity());
+    }
 
     /// Adds keys to queries [first, first + n). sees(i) is a function that says which key j query i sees.
     template <class Sees>
@@ -167,7 +139,7 @@ struct AttentionTile {
     /// Turns a row of scores into weights relative to its new maximum and rescales what was summed before.
     template <class Sees>
     void weigh(index_t i, S* p, index_t m, const Sees& sees) {
-      const S factor = scale<S>();
+      const S factor = scale;
       bool sees_any = false;
       for (index_t j = 0; j < m; ++j) {
         const bool visible = sees(j);
@@ -200,7 +172,7 @@ struct AttentionTile {
     }
   };
 
-  /// Gradients of one head's queries. q, d_q [n, qk], o, d_o [n, V], lse [n, 1].
+  /// Gradients of one head's queries. q, d_q [n, qk], o, d_o [n, V], lse [n, 1]; a d_q of nothing is not wanted.
   template <class T>
   struct Backward {
     using S = accumulate_t<T>;
@@ -208,39 +180,45 @@ struct AttentionTile {
     Matrix<const LogSumExp<S>> lse;
     Matrix<const S> d_o;
     Matrix<S> d_q;
-    std::array<S, query_tile> centre{};  // Σ d_o · o of each query
+    S scale;
+    std::array<S, query_tile> delta{};  // Σ d_o · o of each query
     alignas(64) std::array<S, query_tile * key_tile> weights{}, d_scores{};
 
     Backward(const Matrix<const T>& queries, const Matrix<const T>& o, const Matrix<const LogSumExp<S>>& log_sums,
-             const Matrix<const S>& d_out, const Matrix<S>& d_queries)
-        : q(queries), lse(log_sums), d_o(d_out), d_q(d_queries) {
-      for (index_t i = 0; i < q.extent(0); ++i) centre[static_cast<std::size_t>(i)] = dot(d_o.row(i), o.row(i), V);
+             const Matrix<const S>& d_out, const Matrix<S>& d_queries, S of_scores)
+        : q(queries), lse(log_sums), d_o(d_out), d_q(d_queries), scale(of_scores) {
+      for (index_t i = 0; i < q.extent(0); ++i) delta[static_cast<std::size_t>(i)] = dot(d_o.row(i), o.row(i), V);
     }
 
-    /// Adds the share of keys that queries [first, first + n) had to d_q and d_k.
+    /// Adds the share of keys that queries [first, first + n) had to d_q and d_k; a d_k of nothing is not wanted.
     template <class Sees>
     void add(index_t first, index_t n, const Keys<const T>& k, const Keys<S>& d_k, const Sees& sees) {
-      const Cpu one{1};
       const Matrix<S> p(weights.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
       const Matrix<S> d_s(d_scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
-      const auto queries = q.rows(first, n);
       const auto d_out = d_o.rows(first, n);
-      const auto d_queries = d_q.rows(first, n);
-      score(queries, k, p);
+      score(q.rows(first, n), k, p);
       for (index_t i = 0; i < n; ++i) weigh(p.row(i), k.count(), *lse.row(first + i), sees(first + i));
-      gemm(one, p, Op::transposed, d_out, Op::plain, d_k.v, Into::accumulate);
-      gemm(one, d_out, Op::plain, k.v, Op::transposed, d_s);
+      if (d_k.v.data() != nullptr) gemm(Cpu{1}, p, Op::transposed, d_out, Op::plain, d_k.v, Into::accumulate);
+      gemm(Cpu{1}, d_out, Op::plain, k.v, Op::transposed, d_s);
       for (index_t i = 0; i < n; ++i) differentiate_scores(p.row(i), d_s.row(i), k.count(), first + i);
-      gemm(one, d_s, Op::plain, k.nope, Op::plain, d_queries.columns(0, Nope), Into::accumulate);
-      gemm(one, d_s, Op::plain, k.rope, Op::plain, d_queries.columns(Nope, Rope), Into::accumulate);
-      gemm(one, d_s, Op::transposed, queries.columns(0, Nope), Op::plain, d_k.nope, Into::accumulate);
-      gemm(one, d_s, Op::transposed, queries.columns(Nope, Rope), Op::plain, d_k.rope, Into::accumulate);
+      if (d_q.data() != nullptr) add_to_queries(d_s, k, d_q.rows(first, n));
+      if (d_k.v.data() != nullptr) add_to_keys(d_s, q.rows(first, n), d_k);
     }
 
    private:
+    static void add_to_queries(const Matrix<S>& d_s, const Keys<const T>& k, const Matrix<S>& d_queries) {
+      gemm(Cpu{1}, d_s, Op::plain, k.nope, Op::plain, d_queries.columns(0, Nope), Into::accumulate);
+      gemm(Cpu{1}, d_s, Op::plain, k.rope, Op::plain, d_queries.columns(Nope, Rope), Into::accumulate);
+    }
+
+    static void add_to_keys(const Matrix<S>& d_s, const Matrix<const T>& queries, const Keys<S>& d_k) {
+      gemm(Cpu{1}, d_s, Op::transposed, queries.columns(0, Nope), Op::plain, d_k.nope, Into::accumulate);
+      gemm(Cpu{1}, d_s, Op::transposed, queries.columns(Nope, Rope), Op::plain, d_k.rope, Into::accumulate);
+    }
+
     template <class Sees>
-    static void weigh(S* p, index_t m, const LogSumExp<S>& sum, const Sees& sees) {
-      const S factor = scale<S>();
+    void weigh(S* p, index_t m, const LogSumExp<S>& sum, const Sees& sees) const {
+      const S factor = scale;
       for (index_t j = 0; j < m; ++j) {
         p[j] = sees(j) ? (p[j] * factor - sum.top) - sum.log_mass : -std::numeric_limits<S>::infinity();
       }
@@ -249,17 +227,17 @@ struct AttentionTile {
     }
 
     void differentiate_scores(const S* p, S* d, index_t m, index_t i) const {
-      const S factor = scale<S>(), middle = centre[static_cast<std::size_t>(i)];
+      const S factor = scale, middle = delta[static_cast<std::size_t>(i)];
       for (index_t j = 0; j < m; ++j) d[j] = p[j] * (d[j] - middle) * factor;
     }
   };
 
-  /// The rope slice of a key is shared: d_k_rope row r [rope] += Σ of the heads' slices per_head row r [Heads·rope], in
-  /// their order.
+  /// The rope slice of a key is shared: d_k_rope [rope] += Σ of the heads' slices per_head [Heads·rope], in their
+  /// order.
   template <class S>
   static void sum_heads(const S* per_head, S* d_k_rope) {
     for (index_t h = 0; h < Heads; ++h) axpy(S(1), per_head + h * Rope, d_k_rope, Rope);
   }
 };
 
-}  // namespace K3SPEC_NAMESPACE
+}  // namespace K3SPEC_NAMESPACE::cpu

@@ -3,6 +3,7 @@
 /// Which key a query sees, as a function: no mask is ever stored.
 /// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `begin(sequence, query)`,
 /// the first key that may be visible, and `end(sequence, query)`, one past the last. Neither falls as the query grows.
+/// It is plain, and what it points to lies where its device's tensors do.
 /// defines: CausalVisibility
 
 #include <cstdint>
@@ -20,14 +21,14 @@ struct CausalVisibility {
   /// [sequences · length] the position at which each one's document starts; null: a sequence is one document.
   const index_t* document_starts = nullptr;
 
-  bool operator()(index_t sequence, index_t query, index_t key) const {
+  K3SPEC_HOST_DEVICE bool operator()(index_t sequence, index_t query, index_t key) const {
     return key <= query && key >= begin(sequence, query) &&
            (attention_mask == nullptr || attention_mask[sequence * length + key] != 0);
   }
-  index_t begin(index_t sequence, index_t query) const {
+  K3SPEC_HOST_DEVICE index_t begin(index_t sequence, index_t query) const {
     return document_starts == nullptr ? 0 : document_starts[sequence * length + query];
   }
-  index_t end(index_t, index_t query) const { return query + 1; }
+  K3SPEC_HOST_DEVICE index_t end(index_t, index_t query) const { return query + 1; }
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// Rotary positions on the CPU. Nothing is checked: see ops/rope.hpp.
+/// defines: rope_kernel, cpu::RopeAngles
+
+#include <cmath>
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/rope_problem.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+namespace cpu {
+
+/// cos and sin of a position's angles, [rope/2], in the arithmetic of what is stored as T.
+template <index_t Rope, Element T>
+struct RopeAngles {
+  using S = accumulate_t<T>;
+  std::array<S, static_cast<std::size_t>(Rope / 2)> cos, sin;
+
+  RopeAngles(const RopeFrequencies<Rope>& f, index_t position, Rotation to = Rotation::forward) {
+    for (std::size_t i = 0; i < f.size(); ++i) {
+      const float angle = static_cast<float>(position) * f[i];
+      cos[i] = std::cos(static_cast<S>(angle));
+      sin[i] = to == Rotation::back ? -std::sin(static_cast<S>(angle)) : std::sin(static_cast<S>(angle));
+    }
+  }
+
+  /// x [rope], in place
+  void rotate(T* x) const {
+    for (std::size_t i = 0; i < cos.size(); ++i) {
+      const S a = static_cast<S>(x[2 * i]), b = static_cast<S>(x[2 * i + 1]);
+      x[2 * i] = static_cast<T>(a * cos[i] - b * sin[i]);
+      x[2 * i + 1] = static_cast<T>(a * sin[i] + b * cos[i]);
+    }
+  }
+};
+
+}  // namespace cpu
+
+/// Either rotation, without checks.
+template <class Heads, class T>
+void rope_kernel(const Cpu& cpu, const RopeProblem<Heads, T>& p, Rotation to) {
+  constexpr index_t rope = Heads::rope, qk = Heads::qk;
+  const index_t work = (Heads::count + 1) * rope;
+  cpu::for_pieces(cpu, p.q.extent(0), work, false, [&](index_t begin, index_t end, index_t, index_t) {
+    for (index_t r = begin; r < end; ++r) {
+      const cpu::RopeAngles<rope, T> angles(p.frequencies, p.positions(r), to);
+      for (index_t h = 0; h < Heads::count; ++h) angles.rotate(p.q.row(r) + h * qk + Heads::nope);
+      angles.rotate(p.k_rope.row(r));
+    }
+  });
+}
+
+}  // namespace K3SPEC_NAMESPACE
