@@ -90,6 +90,7 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/copy_rows.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/gather_rows.hpp>

@@ -106,6 +106,11 @@ struct Run {
                                   blocks.visible(), acts);
     take_out(acts.out);
   }
+  using InputGradients = typename Backbone::template InputGradients<S>;
+  static constexpr InputGradients no_gradients{{}, {}, Into::nothing, Into::nothing};
+  InputGradients input_gradients() {
+    return {Matrix<S>(d_noise.data(), span.noise_rows(), hidden), Matrix<S>(d_target.data(), blocks.context, width)};
+  }
   void run(bool inputs = true) {
     Arena memory;
     const auto acts = allocate(memory);
@@ -117,8 +122,7 @@ struct Run {
     gradients.zero();
     Backbone::template backward<T>(Cpu{threads}, parameters.weights(), gradients.weights(), target_rows(), noise_rows(),
                                    span, blocks.visible(), acts, Rows<const S, hidden>(d_out.data(), span.noise_rows()),
-                                   inputs ? Matrix<S>(d_noise.data(), span.noise_rows(), hidden) : Matrix<S>(),
-                                   inputs ? Matrix<S>(d_target.data(), blocks.context, width) : Matrix<S>(), scratch);
+                                   inputs ? input_gradients() : no_gradients, scratch);
     CHECK(scratch.used() == 0);
     CHECK(scratch.peak() == scratch.capacity());
   }

@@ -56,7 +56,7 @@ struct MarkovLaw : laws::Defaults {
     evaluate(c.device, expr::as_expression(0.0), c.saved.d_previous);
     Layer::template add_logits_backward<T>(c.device, c.w, b.d_w, c.saved.latent, b.d_y, c.saved.d_latent);
     Layer::template backward<T>(c.device, c.w, b.d_w, c.ids, c.shape.length, c.saved, c.saved.d_latent,
-                                c.saved.d_previous, b.d_x[0], b.scratch);
+                                c.saved.d_previous, b.d_x[0], b.scratch, Into::accumulate);
   }
 };
 
@@ -81,7 +81,8 @@ struct ConfidenceLaw : laws::Defaults {
   }
   template <class T, class D>
   static void backward(const laws::Call<ConfidenceLaw, T, D>& c, const laws::Back<ConfidenceLaw, T, D>& b) {
-    Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y, b.d_x[0], b.d_x[1], b.scratch);
+    Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y,
+                                {b.d_x[0], b.d_x[1], Into::accumulate, Into::accumulate}, b.scratch);
   }
 };
 

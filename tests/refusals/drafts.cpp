@@ -58,7 +58,7 @@ TEST_CASE("EAGLE-3: auxiliary states") {
   refuses({"drafts/aux_projection.hpp backward"}, [&](Arguments& a) {
     Aux::backward<float>(device, model.w(), model.d_w(), a.rows<const float, Aux::width>("aux", 3, Blame::any),
                          a.rows<float, Aux::width>("normed", 3), a.rows<float, Aux::hidden>("d_h", 3),
-                         a.optional_matrix<float>("d_aux", 3, Aux::width), a.scratch());
+                         a.matrix<float>("d_aux", 3, Aux::width), a.scratch());
   });
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("EAGLE-3") {
     std::vector<Rows<float, Draft::hidden>> d_outs;
     for (index_t k = a.extent("d_outs", 2); k > 0; --k) d_outs.push_back(a.rows<float, Draft::hidden>("d_outs", rows));
     Draft::backward<float>(device, model.w(), model.d_w(), a.index("length", length, 4), aux(a), CausalVisibility{},
-                           RotaryPositions{}, acts, d_outs, a.optional_matrix<float>("d_aux", rows, Draft::aux_width),
+                           RotaryPositions{}, acts, d_outs, a.matrix<float>("d_aux", rows, Draft::aux_width),
                            a.scratch());
   });
   refuses({"drafts/eagle3_activations.hpp step"}, [](Arguments& a) {
@@ -188,7 +188,7 @@ TEST_CASE("a block draft's backbone") {
     Layer::backward<float>(device, model.w(), model.d_w(), a.rows<const float, width>("target_hidden", 5),
                            a.rows<const float, hidden>("noise", rows), span, visible(), activations(a),
                            a.rows<const float, hidden>("d_out", rows),
-                           a.optional_matrix<float>("d_noise", rows, hidden),
-                           a.optional_matrix<float>("d_target_hidden", 5, width), a.scratch());
+                           {a.matrix<float>("d_noise", rows, hidden), a.matrix<float>("d_target_hidden", 5, width)},
+                           a.scratch());
   });
 }

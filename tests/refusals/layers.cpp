@@ -78,7 +78,7 @@ TEST_CASE("norms") {
   refuses({"layers/kimi_rms_norm.hpp backward"}, [&](Arguments& a) {
     const auto x = a.matrix<const float>("x", 3, 5, Blame::any);
     Layer::backward(device, model.w(), model.d_w(), 1e-5, x, a.matrix<const float>("d_y", 3, 5),
-                    a.optional_matrix<float>("d_x", 3, 5), a.scratch());
+                    a.matrix<float>("d_x", 3, 5), a.scratch());
   });
 }
 
@@ -106,10 +106,10 @@ TEST_CASE("DSpark's confidence head") {
                           saved<Layer>(a, "saved", 3));
   });
   refuses({"layers/confidence_head.hpp backward"}, [&](Arguments& a) {
-    Layer::backward<float>(device, model.w(), model.d_w(),
-                           a.matrix<const float>("hidden_states", 3, hidden, Blame::any), saved<Layer>(a, "saved", 3),
-                           a.matrix<const float>("d_logits", 3, 1), a.matrix<float>("d_hidden", 3, hidden),
-                           a.matrix<float>("d_previous", 3, rank), a.scratch());
+    Layer::backward<float>(
+        device, model.w(), model.d_w(), a.matrix<const float>("hidden_states", 3, hidden, Blame::any),
+        saved<Layer>(a, "saved", 3), a.matrix<const float>("d_logits", 3, 1),
+        {a.matrix<float>("d_hidden", 3, hidden), a.matrix<float>("d_previous", 3, rank)}, a.scratch());
   });
 }
 

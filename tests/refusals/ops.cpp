@@ -3,6 +3,7 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/copy_rows.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/rms_norm.hpp>
@@ -88,7 +89,10 @@ TEST_CASE("rows of a matrix") {
   refuses({"ops/rms_norm.hpp rms_norm_backward"}, [](Arguments& a) {
     rms_norm_backward<float>(device, a.vector<const float>("w", 5), a.vector<float>("d_w", 5), 1e-5,
                              a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
-                             a.optional_matrix<float>("d_x", 3, 5), a.scratch());
+                             a.matrix<float>("d_x", 3, 5), a.scratch());
+  });
+  refuses({"ops/copy_rows.hpp copy_rows"}, [](Arguments& a) {
+    copy_rows(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
   });
   refuses({"ops/sum_of_squares.hpp sums_of_squares"}, [](Arguments& a) {
     const Vector<const float> x(a.memory<float>(3), 3);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// How a matrix product reads its operands and writes its result, on every device.
-/// defines: Op, Into, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
+/// defines: Op, Into, further, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
 
 #include <string>
 
@@ -16,6 +16,9 @@ enum class Op { plain, transposed };
 /// Whether a result replaces the old value, is added to it, or is not wanted: then nothing is computed, and its view is
 /// not looked at. So every gradient of an input goes; it is overwritten unless the caller says otherwise.
 enum class Into { overwrite, accumulate, nothing };
+
+/// Where a further term of a result goes whose first one went `into`.
+constexpr Into further(Into into) { return into == Into::overwrite ? Into::accumulate : into; }
 
 /// C [m, n] = op(A) [m, k] · op(B) [k, n]
 struct ProductShape {

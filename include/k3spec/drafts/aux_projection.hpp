@@ -38,16 +38,15 @@ struct AuxProjection {
     }
   }
 
-  /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], overwritten unless it is empty.
+  /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], as it is asked for.
   /// \throws Error on other numbers of rows
   template <class T, class W, class DW>
   static void backward(const Cpu& cpu, const W& w, const DW& d_w, const Rows<const T, width>& aux,
                        const Rows<T, width>& normed, const Rows<accumulate_t<T>, hidden>& d_h,
-                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
+                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
-    const bool wanted = d_aux.extent(0) > 0;
     require_rows("AuxProjection: d_h", d_h, aux.extent(0));
-    if (wanted) require_shape("AuxProjection: d_aux", d_aux, aux.extent(0), width);
+    if (into != Into::nothing) require_shape("AuxProjection: d_aux", d_aux, aux.extent(0), width);
     if constexpr (Config::fc_norm) require_rows("AuxProjection: normed", normed, aux.extent(0));
     if constexpr (Config::fc_norm) {
       Scope scope(scratch);
@@ -57,11 +56,10 @@ struct AuxProjection {
       for (index_t i = 0; i < count; ++i) {
         const auto n = static_cast<std::size_t>(i);
         Norm::backward(cpu, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i),
-                       wanted ? part(d_aux, i) : Matrix<S>(), scratch);
+                       into == Into::nothing ? Matrix<S>() : part(d_aux, i), scratch, into);
       }
     } else {
-      Fc::backward_weight(cpu, d_w.fc, aux, d_h);
-      if (wanted) Fc::backward_input(cpu, w.fc, d_h, d_aux);
+      Fc::backward(cpu, w.fc, d_w.fc, aux, d_h, d_aux, into);
     }
   }
 

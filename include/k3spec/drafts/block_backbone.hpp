@@ -9,6 +9,7 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/block_layer.hpp>
+#include <k3spec/ops/copy_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -143,19 +144,25 @@ struct BlockBackbone : CheckedDFlash<Given> {
     });
   }
 
-  /// d_out [N, H] -> parameter gradients, which accumulate, d_noise [N, H] and d_target_hidden [C, A], which are
-  /// overwritten unless they are empty.
+  /// Where the gradients of the inputs go: d_noise [N, H] and d_target_hidden [C, A].
+  template <class S>
+  struct InputGradients {
+    Matrix<S> d_noise, d_target_hidden;
+    Into into_noise = Into::overwrite, into_target_hidden = Into::overwrite;
+  };
+
+  /// d_out [N, H] -> parameter gradients, which accumulate, and d, as it is asked for.
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const Rows<const T, target_width>& target_hidden, const Rows<const T, hidden>& noise,
                        const BlockSpan& span, const Visible& visible, const Activations<T>& acts,
-                       const Rows<const accumulate_t<T>, hidden>& d_out, const Matrix<accumulate_t<T>>& d_noise,
-                       const Matrix<accumulate_t<T>>& d_target_hidden, Arena& scratch) {
+                       const Rows<const accumulate_t<T>, hidden>& d_out, const InputGradients<accumulate_t<T>>& d,
+                       Arena& scratch) {
     check_rows(span, target_hidden, noise, acts);
     require_rows("BlockBackbone: d_out", d_out, span.noise_rows());
-    if (d_noise.extent(0) > 0) require_shape("BlockBackbone: d_noise", d_noise, span.noise_rows(), hidden);
-    if (d_target_hidden.extent(0) > 0) {
-      require_shape("BlockBackbone: d_target_hidden", d_target_hidden, span.context_rows(), target_width);
+    if (d.into_noise != Into::nothing) require_shape("BlockBackbone: d_noise", d.d_noise, span.noise_rows(), hidden);
+    if (d.into_target_hidden != Into::nothing) {
+      require_shape("BlockBackbone: d_target_hidden", d.d_target_hidden, span.context_rows(), target_width);
     }
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
@@ -166,10 +173,9 @@ struct BlockBackbone : CheckedDFlash<Given> {
                                   visible, acts.context_keys[n], acts.layers[n], g.d_x, g.d_context,
                                   i == num_layers - 1 ? Into::overwrite : Into::accumulate, scratch);
     }
-    if (d_noise.extent(0) > 0) evaluate(cpu, expr::arg<0>, d_noise, g.d_x);
+    copy_rows(cpu, g.d_x, d.d_noise, d.into_noise);
     Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
-    Fc::backward_weight(cpu, d_w.fc, target_hidden, g.d_fc);
-    if (d_target_hidden.extent(0) > 0) Fc::backward_input(cpu, w.fc, g.d_fc, d_target_hidden);
+    Fc::backward(cpu, w.fc, d_w.fc, target_hidden, g.d_fc, d.d_target_hidden, d.into_target_hidden);
   }
 
  private:

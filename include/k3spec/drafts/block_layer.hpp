@@ -157,7 +157,7 @@ struct BlockLayer {
     });
   }
 
-  /// d_x [N, H] holds the gradient of s.out and then that of x. d_context [C, H] is overwritten or added to.
+  /// d_x [N, H] holds the gradient of s.out and then that of x. d_context [C, H] goes as it is asked for.
   template <class T, class Visible, AnyView Context, AnyView X, AnyView DX, AnyView DC>
   static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const Context& context, const X& x, const BlockSpan& span, const Visible& visible,
@@ -168,7 +168,7 @@ struct BlockLayer {
     require_rows("BlockLayer: context_keys", context_keys.kv_a, span.context_rows());
     require_rows("BlockLayer: s", s.input, span.noise_rows());
     require_shape("BlockLayer: d_x", d_x, span.noise_rows(), hidden);
-    require_shape("BlockLayer: d_context", d_context, span.context_rows(), hidden);
+    if (into != Into::nothing) require_shape("BlockLayer: d_context", d_context, span.context_rows(), hidden);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
     Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);

@@ -191,23 +191,24 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   // Each throws Error as forward does.
 
   /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H],
-  /// overwritten. scratch: head_scratch_bytes(n).
+  /// as it is asked for. scratch: head_scratch_bytes(n).
   template <class T, AnyView Out, AnyView X, AnyView DY, AnyView DX>
   static void head_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                            const Out& out, const X& x, const DY& d_logits, const DX& d_out, Arena& scratch) {
+                            const Out& out, const X& x, const DY& d_logits, const DX& d_out, Arena& scratch,
+                            Into into = Into::overwrite) {
     const index_t n = out.extent(0);
     require_shape("Eagle3Draft: out", out, n, hidden);
     require_shape("Eagle3Draft: x", x, n, hidden);
     require_shape("Eagle3Draft: d_logits", d_logits, n, draft_vocabulary);
-    require_shape("Eagle3Draft: d_out", d_out, n, hidden);
+    if (into != Into::nothing) require_shape("Eagle3Draft: d_out", d_out, n, hidden);
     if constexpr (Config::norm_output) {
-      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_out);
+      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_out, into);
     } else {
       Scope scope(scratch);
       Rows<accumulate_t<T>, hidden> d_x;
       take_rows(scratch, x.extent(0), d_x);
       Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_x);
-      Norm::backward(cpu, w.norm, d_w.norm, eps, out, d_x, d_out, scratch);
+      Norm::backward(cpu, w.norm, d_w.norm, eps, out, d_x, d_out, scratch, into);
     }
   }
 
@@ -233,18 +234,18 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   }
 
   /// d_outs[k] [R, H] = d loss / d out of step k, as the head left it; overwritten on the way (it also gathers what the
-  /// next step sends back). Parameter gradients accumulate. d_aux [R, A] is overwritten unless it is empty.
+  /// next step sends back). Parameter gradients accumulate. d_aux [R, A] goes as it is asked for.
   template <class T, class Visible>
   static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
                        const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
                        const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
-                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch) {
+                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     const index_t rows = acts.fc.extent(0);
     check_rows(rows, length, aux, acts);
     require_count("Eagle3Draft: d_outs", static_cast<index_t>(d_outs.size()), acts.count, " steps");
     for (const auto& d_out : d_outs) require_rows("Eagle3Draft: d_outs", d_out, rows);
-    if (d_aux.extent(0) != 0) require_shape("Eagle3Draft: d_aux", d_aux, rows, aux_width);
+    if (into != Into::nothing) require_shape("Eagle3Draft: d_aux", d_aux, rows, aux_width);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
     const AttentionSpan span{rows / length, length, length};
@@ -268,7 +269,7 @@ struct Eagle3Draft : CheckedEagle3<Given> {
       inputs_backward(cpu, w, d_w, acts, k, g, scratch);
       if (k > 0) evaluate(cpu, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
     }
-    Aux::template backward<T>(cpu, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch);
+    Aux::template backward<T>(cpu, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch, into);
   }
 
  private:

@@ -79,36 +79,46 @@ struct ConfidenceHead {
     return 0;
   }
 
-  /// d_logits [R, 1] -> added to parameter gradients, to d_hidden [R, H] and, with Markov features, to
-  /// d_previous [R, rank].
-  template <class T, Device D, AnyView H, AnyView DY, AnyView DH, AnyView DP, Allocator A>
+  /// Where the gradients of the inputs go: d_hidden [R, H] and, with Markov features, d_previous [R, rank].
+  template <class S>
+  struct InputGradients {
+    Matrix<S> d_hidden, d_previous;
+    Into into_hidden = Into::overwrite, into_previous = Into::overwrite;
+  };
+
+  /// d_logits [R, 1] -> added to parameter gradients; d as it is asked for.
+  template <class T, Device D, AnyView H, AnyView DY, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       const H& hidden_states, const Saved<T>& saved, const DY& d_logits, const DH& d_hidden,
-                       const DP& d_previous, A& scratch) {
-    using Views = Operands<T, hidden, H, DH>;
-    static_assert(Views::wide && has_columns<DY, 1> && (!with_markov || has_columns<DP, rank>),
-                  "ConfidenceHead: a view has other columns than the config says");
+                       const H& hidden_states, const Saved<T>& saved, const DY& d_logits,
+                       const InputGradients<accumulate_t<T>>& d, A& scratch) {
+    using Views = Operands<T, hidden, H>;
+    static_assert(Views::wide && has_columns<DY, 1>, "ConfidenceHead: a view has other columns than the config says");
     static_assert(Views::same && adds_up_as<DY, T>,
                   "ConfidenceHead: a view and the weights mix double with float or bfloat16");
     if constexpr (Views::fit && has_columns<DY, 1> && adds_up_as<DY, T>) {
       const index_t rows = hidden_states.extent(0);
       require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
       require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
-      require_shape("ConfidenceHead: d_hidden", d_hidden, rows, hidden);
-      if constexpr (with_markov) {
-        require_shape("ConfidenceHead: d_previous", d_previous, rows, rank);
-        require_rows("ConfidenceHead: saved", saved.joined, rows);
-      }
+      check(d, saved, rows);
       const auto row = w.proj.weight.matrix();
-      gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d_hidden.matrix(),
-           Into::accumulate);
+      gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d.d_hidden, d.into_hidden);
       if constexpr (with_markov) {
-        gemm(device, d_logits.matrix(), Op::plain, row.columns(hidden, rank), Op::plain, d_previous.matrix(),
-             Into::accumulate);
+        const auto of_previous = row.columns(hidden, rank);
+        gemm(device, d_logits.matrix(), Op::plain, of_previous, Op::plain, d.d_previous, d.into_previous);
         Projection::backward_weight(device, d_w.proj, saved.joined, d_logits, scratch);
       } else {
         Projection::backward_weight(device, d_w.proj, hidden_states, d_logits, scratch);
       }
+    }
+  }
+
+ private:
+  template <class S, class T>
+  static void check(const InputGradients<S>& d, const Saved<T>& saved, index_t rows) {
+    if (d.into_hidden != Into::nothing) require_shape("ConfidenceHead: d_hidden", d.d_hidden, rows, hidden);
+    if constexpr (with_markov) {
+      if (d.into_previous != Into::nothing) require_shape("ConfidenceHead: d_previous", d.d_previous, rows, rank);
+      require_rows("ConfidenceHead: saved", saved.joined, rows);
     }
   }
 };

@@ -103,10 +103,10 @@ struct GatedMLP {
     return plan_bytes([&](ArenaPlan& a) { Scratch<T>::allocate(a, rows); });
   }
 
-  /// d_x is overwritten, parameter gradients accumulate.
+  /// d_x goes as it is asked for, parameter gradients accumulate.
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                       const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch) {
+                       const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
     using Views = Operands<T, Hidden, X, DY, DX>;
     static_assert(Views::wide, "GatedMLP: a view has another number of columns than the layer's hidden size");
     static_assert(Views::same, "GatedMLP: a view and the weights mix double with float or bfloat16");
@@ -114,14 +114,14 @@ struct GatedMLP {
       require_shape("GatedMLP: x", x, x.extent(0), Hidden);
       require_rows("GatedMLP: saved", saved.gate, x.extent(0));
       require_shape("GatedMLP: d_y", d_y, x.extent(0), Hidden);
-      require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
+      if (into != Into::nothing) require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
       Scope scope(scratch);
       const auto s = Scratch<T>::allocate(scratch, x.extent(0));
       Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
       differentiate(device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
                     scratch, saved.gate, saved.up);
-      Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
-      Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, Into::accumulate);
+      Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x, into);
+      Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, further(into));
     }
   }
 };

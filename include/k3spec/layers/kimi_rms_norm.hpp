@@ -53,7 +53,7 @@ struct KimiRMSNorm {
     }
   }
 
-  /// d_w accumulates; d_x is overwritten or, if asked, accumulated. Saved from the forward pass: x.
+  /// d_w accumulates; d_x goes as it is asked for. Saved from the forward pass: x.
   template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
                        const X& x, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {

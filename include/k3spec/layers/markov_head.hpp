@@ -18,6 +18,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/biased_linear.hpp>
+#include <k3spec/ops/copy_rows.hpp>
 #include <k3spec/ops/embedding.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -140,14 +141,15 @@ struct MarkovHead {
 
   // ---- backward -----------------------------------------------------------------------------------------------
 
-  /// d_logits [n, vocabulary] -> d_latent [n, rank], overwritten
+  /// d_logits [n, vocabulary] -> d_latent [n, rank], as it is asked for
   template <class T, Device D, AnyView L, AnyView DY, AnyView DL>
   static void add_logits_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                                  const L& latent, const DY& d_logits, const DL& d_latent) {
+                                  const L& latent, const DY& d_logits, const DL& d_latent,
+                                  Into into = Into::overwrite) {
     require_shape("MarkovHead: latent", latent, latent.extent(0), rank);
     require_shape("MarkovHead: d_logits", d_logits, latent.extent(0), vocabulary);
-    require_shape("MarkovHead: d_latent", d_latent, latent.extent(0), rank);
-    Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent);
+    if (into != Into::nothing) require_shape("MarkovHead: d_latent", d_latent, latent.extent(0), rank);
+    Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent, into);
   }
 
   /// Working memory of backward.
@@ -173,23 +175,24 @@ struct MarkovHead {
     return plan_bytes([&](ArenaPlan& a) { Scratch<T>::allocate(a, rows, block_size); });
   }
 
-  /// d_latent [R, rank] -> added to parameter gradients and to d_hidden [R, H]. d_previous [R, rank] holds what others
-  /// sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
+  /// d_latent [R, rank] -> added to parameter gradients; d_hidden [R, H] as it is asked for. d_previous [R, rank] holds
+  /// what others sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
   template <class T, Device D, AnyView DL, AnyView DP, AnyView DH, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        Vector<const index_t> previous, index_t block_size, const Saved<T>& saved, const DL& d_latent,
-                       const DP& d_previous, const DH& d_hidden, A& scratch) {
+                       const DP& d_previous, const DH& d_hidden, A& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     const index_t rows = saved.joined.extent(0);
     check_blocks(block_size, saved);
     require_rows("MarkovHead: previous", previous, rows);
     require_shape("MarkovHead: d_latent", d_latent, rows, rank);
     require_shape("MarkovHead: d_previous", d_previous, rows, rank);
-    if constexpr (projects) require_shape("MarkovHead: d_hidden", d_hidden, rows, hidden);
+    if (into != Into::nothing) require_shape("MarkovHead: d_hidden", d_hidden, rows, hidden);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, previous.extent(0), block_size);
     if constexpr (!projects) {
-      add(device, d_latent, d_previous);
+      copy_rows(device, d_latent, d_previous, Into::accumulate);
+      if (into == Into::overwrite) evaluate(device, expr::as_expression(0.0), d_hidden);
     } else {
       if constexpr (gated) {
         differentiate(device, gate_formula(), d_latent, gradients(overwrite(g.d_z), accumulate(d_previous)), scratch,
@@ -200,8 +203,8 @@ struct MarkovHead {
         for (index_t k = block_size - 1; k >= 0; --k) step_back(device, w, block_size, k, saved, d_latent, g, scratch);
         Projection::backward_weight(device, d_w.joint_proj, saved.joined, g.d_z, scratch);
       }
-      add(device, g.d_joined.template columns<previous_at, rank>(), d_previous);
-      add(device, g.d_joined.template columns<hidden_at, hidden>(), d_hidden);
+      copy_rows(device, g.d_joined.template columns<previous_at, rank>(), d_previous, Into::accumulate);
+      copy_rows(device, g.d_joined.template columns<hidden_at, hidden>(), d_hidden, into);
     }
     embedding_backward<S>(device, previous, std::nullopt, d_previous, d_w.markov_w1);
   }
@@ -228,11 +231,6 @@ struct MarkovHead {
   static Rows<T, C> every(const Rows<T, C>& v, index_t block_size, index_t k) {
     const index_t blocks = v.extent(0) / block_size;
     return {blocks == 0 ? v.data() : v.row(k), Extents<dyn, C>(blocks), v.row_stride() * block_size};
-  }
-
-  template <Device D, AnyView X, AnyView Y>
-  static void add(const D& device, const X& x, const Y& y) {
-    evaluate(device, expr::arg<0> + expr::arg<1>, y, y, x);
   }
 
   /// From step k's joined rows to its latent and to the state that the next step reads.
@@ -272,7 +270,7 @@ struct MarkovHead {
                     gradients(overwrite(d_g), overwrite(d_c), overwrite(g.d_carry)), scratch, z_g, z_c, now.state());
     }
     Projection::backward_input(device, w.joint_proj, d_z, d_joined);
-    if (!last) add(device, g.d_carry, d_joined.template columns<0, rank>());
+    if (!last) copy_rows(device, g.d_carry, d_joined.template columns<0, rank>(), Into::accumulate);
   }
 };
 

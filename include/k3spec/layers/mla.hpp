@@ -252,19 +252,19 @@ struct MLA : detail::CheckedAttention<Given> {
     }
   }
 
-  /// g.d_q, g.d_gate, d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope] -> d_x [rows, input], overwritten
+  /// g.d_q, g.d_gate, d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope] -> d_x [rows, input], as it is asked for
   template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
   static void project_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                                const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
-                               const DKR& d_k_rope, const DX& d_x, Arena& scratch) {
+                               const DKR& d_k_rope, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
     require_rows("MLA: g", g.d_q, x.extent(0));
     require_rows("MLA: s", s.q, x.extent(0));
-    keys_backward<T>(cpu, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch);
-    query_backward(cpu, w, d_w, x, s, g, d_x, scratch);
-    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, Into::accumulate);
+    keys_backward<T>(cpu, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch, into);
+    query_backward(cpu, w, d_w, x, s, g, d_x, scratch, further(into));
+    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, further(into));
   }
 
-  /// The share of keys alone: d_kv, d_k_rope -> d_x, overwritten or added to
+  /// The share of keys alone: d_kv, d_k_rope -> d_x, as it is asked for
   template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
   static void keys_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
                             const Keys<T>& k, const DKV& d_kv, const DKR& d_k_rope, const DX& d_x, Arena& scratch,
@@ -274,7 +274,7 @@ struct MLA : detail::CheckedAttention<Given> {
     require_shape("MLA: x", x, rows, input);
     require_shape("MLA: d_kv", d_kv, rows, heads * (nope + v_dim));
     require_shape("MLA: d_k_rope", d_k_rope, rows, rope);
-    require_shape("MLA: d_x", d_x, rows, input);
+    if (into != Into::nothing) require_shape("MLA: d_x", d_x, rows, input);
     Scope scope(scratch);
     Rows<S, kv_lora> d_latent;
     Rows<S, kv_lora + rope> d_kv_a;
@@ -315,7 +315,7 @@ struct MLA : detail::CheckedAttention<Given> {
  private:
   template <class T, AnyView X, AnyView DX>
   static void query_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                             const Saved<T>& s, const Gradient<T>& g, const DX& d_x, Arena& scratch) {
+                             const Saved<T>& s, const Gradient<T>& g, const DX& d_x, Arena& scratch, Into into) {
     using S = accumulate_t<T>;
     if constexpr (has_q_lora) {
       Scope scope(scratch);
@@ -323,9 +323,9 @@ struct MLA : detail::CheckedAttention<Given> {
       take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_q_a);
       QB::backward(cpu, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
       QNorm::backward(cpu, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a, scratch);
-      QA::backward(cpu, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, Into::accumulate);
+      QA::backward(cpu, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, into);
     } else {
-      Q::backward(cpu, w.q_proj, d_w.q_proj, x, g.d_q, d_x, Into::accumulate);
+      Q::backward(cpu, w.q_proj, d_w.q_proj, x, g.d_q, d_x, into);
     }
   }
 };

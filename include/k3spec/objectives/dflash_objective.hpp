@@ -157,7 +157,10 @@ class DFlashObjective {
     count(sums);
     if (d_w != nullptr) {
       Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(*d_w), batch.target_hidden, b_.noise,
-                                     span_, visible, acts_, b_.d_out, Matrix<S>(), d_target_hidden, arena_);
+                                     span_, visible, acts_, b_.d_out,
+                                     {Matrix<S>(), d_target_hidden, Into::nothing,
+                                      d_target_hidden.extent(0) == 0 ? Into::nothing : Into::overwrite},
+                                     arena_);
     }
     return sums;
   }

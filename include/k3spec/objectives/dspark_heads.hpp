@@ -81,12 +81,13 @@ struct DSparkHeads {
     check(previous_ids, out);
     require_rows("DSparkHeads: d_out", d_out, out.extent(0));
     if constexpr (Draft::has_confidence) {
-      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, out, confidence, d_logits, d_out,
-                                       d_previous, scratch);
+      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, out, confidence, d_logits,
+                                       {d_out.matrix(), d_previous.matrix(), Into::accumulate, Into::accumulate},
+                                       scratch);
     }
     if constexpr (Draft::has_markov) {
       Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
-                                   d_previous, d_out, scratch);
+                                   d_previous, d_out, scratch, Into::accumulate);
     }
   }
 

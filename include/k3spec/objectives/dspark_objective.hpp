@@ -271,8 +271,11 @@ class DSparkObjective {
                     column(b_.acceptance));
     }
     b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, span_.block_size, b_.d_out, arena_);
-    Backbone::template backward<T>(cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_,
-                                   visible, acts_, b_.d_out, b_.d_noise.matrix(), d_target_hidden, arena_);
+    Backbone::template backward<T>(
+        cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_, visible, acts_, b_.d_out,
+        {b_.d_noise.matrix(), d_target_hidden, trains_embeddings ? Into::overwrite : Into::nothing,
+         d_target_hidden.extent(0) == 0 ? Into::nothing : Into::overwrite},
+        arena_);
     if constexpr (trains_embeddings) {
       embedding_backward<S>(cpu, b_.targets.noise_ids, Draft::config::pad_token_id, b_.d_noise, d_w.embed_tokens);
     }

@@ -172,7 +172,7 @@ class TttObjective {
       if (d_w != nullptr) {
         Draft::template backward<T>(cpu, w, *d_w, batch.length, batch.aux, visibility(batch), rotary_positions(batch),
                                     acts_, std::span(buffers_.d_out).first(static_cast<std::size_t>(steps_)), d_aux,
-                                    arena_);
+                                    arena_, d_aux.extent(0) == 0 ? Into::nothing : Into::overwrite);
       }
     } else if (d_aux.size() > 0) {
       evaluate(cpu, expr::as_expression(0.0), d_aux);

@@ -28,7 +28,7 @@ void rms_norm_forward(const D& device, Vector<const T> w, double eps, const X& x
   evaluate(device, rms_norm_formula<T>(eps), y, x, w);
 }
 
-/// d_w += …; d_x = … or, with Into::accumulate, d_x += …; with an empty d_x only d_w. d_x must not overlap d_y.
+/// d_w += …; d_x goes as it is asked for, and must not overlap d_y.
 /// \throws Error on gradients of other shapes than what they are of
 template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
 void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
@@ -36,9 +36,9 @@ void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T
   require_count("rms_norm: w", w.extent(0), x.row_size());
   require_count("rms_norm: d_w", d_w.extent(0), x.row_size());
   require_shape("rms_norm: d_y", d_y, x.extent(0), x.row_size());
-  if (d_x.extent(0) != 0) require_shape("rms_norm: d_x", d_x, x.extent(0), x.row_size());
+  if (into != Into::nothing) require_shape("rms_norm: d_x", d_x, x.extent(0), x.row_size());
   const auto formula = rms_norm_formula<T>(eps);
-  if (d_x.extent(0) == 0) {
+  if (into == Into::nothing) {
     differentiate(device, formula, d_y, gradients(no_gradient, accumulate(d_w)), scratch, x, w);
   } else if (into == Into::overwrite) {
     differentiate(device, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
