@@ -20,4 +20,6 @@
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/drafts/eagle3_head.hpp>
 #include <k3spec/drafts/fc_init.hpp>
+#include <k3spec/drafts/shift_left.hpp>

@@ -108,6 +108,7 @@
 #include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/latent_keys.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/layers/markov_head.hpp>
 #include <k3spec/layers/mla.hpp>

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include <tests/refusals/models.hpp>
@@ -82,7 +83,7 @@ bool same(const Numbers& a, const Numbers& b) {
 ///              one input into d_x
 template <class F>
 void holds(const char* name, index_t rows, index_t columns, F&& call) {
-  CAPTURE(name);
+  CAPTURE(std::string(name));
   const auto run = [&](double was, Into into, bool view, Numbers& others) {
     Numbers x(static_cast<std::size_t>(rows * columns), was);
     Draws draws;

@@ -80,6 +80,9 @@ TEST_CASE("EAGLE-3") {
         Blame::any);
   };
   const auto aux = [](Arguments& a) { return a.rows<const float, Draft::aux_width>("aux", rows, Blame::any); };
+  refuses({"drafts/shift_left.hpp shift_left"}, [](Arguments& a) {
+    shift_left(Vector<const index_t>(a.memory<index_t>(6), 6), 3, 1, a.vector<index_t>("out", 6));
+  });
   refuses({"drafts/eagle3_draft.hpp project_hidden_states"}, [&](Arguments& a) {
     const auto acts =
         a.planned("h", rows, [](auto& arena, index_t n) { return Draft::Activations<float>::allocate(arena, n, 1); });
@@ -102,15 +105,15 @@ TEST_CASE("EAGLE-3") {
         a.planned("hidden_in", rows, [](auto& arena, index_t n) { return Draft::Step<float>::allocate(arena, n); });
     Draft::after_attention<float>(device, model.w(), s, a.rows<const float, Draft::hidden>("hidden_in", rows));
   });
-  refuses({"drafts/eagle3_draft.hpp head_input"}, [&](Arguments& a) {
+  refuses({"drafts/eagle3_head.hpp head_input"}, [&](Arguments& a) {
     Draft::head_input(device, model.w(), a.matrix<const float>("out", 3, Draft::hidden, Blame::any),
                       a.matrix<float>("y", 3, Draft::hidden));
   });
-  refuses({"drafts/eagle3_draft.hpp compute_logits"}, [&](Arguments& a) {
+  refuses({"drafts/eagle3_head.hpp compute_logits"}, [&](Arguments& a) {
     Draft::compute_logits(device, model.w(), a.matrix<const float>("x", 3, Draft::hidden, Blame::any),
                           a.matrix<float>("logits", 3, Draft::draft_vocabulary));
   });
-  refuses({"drafts/eagle3_draft.hpp head_backward"}, [&](Arguments& a) {
+  refuses({"drafts/eagle3_head.hpp head_backward"}, [&](Arguments& a) {
     Draft::head_backward<float>(
         device, model.w(), model.d_w(), a.matrix<const float>("out", 3, Draft::hidden, Blame::any),
         a.matrix<const float>("x", 3, Draft::hidden), a.matrix<const float>("d_logits", 3, Draft::draft_vocabulary),

@@ -164,13 +164,13 @@ TEST_CASE("latent attention's projections") {
   const auto x = [](Arguments& a) { return a.matrix<const float>("x", 3, input, Blame::any); };
   refuses({"layers/mla.hpp project", "layers/mla.hpp project_queries"},
           [&](Arguments& a) { Layer::project<float>(device, model.w(), x(a), all(a)); });
-  refuses({"layers/mla.hpp project_keys", "layers/mla.hpp project_latents"},
+  refuses({"layers/latent_keys.hpp project_keys", "layers/latent_keys.hpp project_latents"},
           [&](Arguments& a) { Layer::project_keys<float>(device, model.w(), x(a), keys(a)); });
-  refuses({"layers/mla.hpp project_keys", "layers/mla.hpp project_latents"}, [&](Arguments& a) {
+  refuses({"layers/latent_keys.hpp project_keys", "layers/latent_keys.hpp project_latents"}, [&](Arguments& a) {
     const auto k = a.planned("x", 3, [](auto& arena, index_t n) { return Layer::Keys<float>::allocate(arena, n); });
     Layer::project_latents<float>(device, model.w(), Matrix<const float>(a.memory<float>(3 * input), 3, input), k);
   });
-  refuses({"layers/mla.hpp expand_latents"}, [&](Arguments& a) {
+  refuses({"layers/latent_keys.hpp expand_latents"}, [&](Arguments& a) {
     Layer::expand_latents(device, model.w(), a.matrix<const float>("kv_latent", 3, Layer::kv_lora, Blame::any),
                           a.matrix<float>("kv", 3, kv));
   });
@@ -181,7 +181,7 @@ TEST_CASE("latent attention's projections") {
     Layer::output_backward<float>(device, model.w(), model.d_w(), all(a), a.matrix<const float>("d_y", 3, hidden),
                                   gradient(a), a.scratch());
   });
-  refuses({"layers/mla.hpp project_backward", "layers/mla.hpp keys_backward"}, [&](Arguments& a) {
+  refuses({"layers/mla.hpp project_backward", "layers/latent_keys.hpp keys_backward"}, [&](Arguments& a) {
     Layer::project_backward<float>(
         device, model.w(), model.d_w(), x(a), all(a), gradient(a), a.matrix<const float>("d_kv", 3, kv),
         a.matrix<const float>("d_k_rope", 3, Layer::rope), a.matrix<float>("d_x", 3, input), a.scratch());

@@ -15,7 +15,8 @@ struct Cpu {
 };
 
 /// A backend says that its tag is one. It also brings evaluate, differentiate, gemm, upload and download with the tag
-/// as first argument, and specialises Memory (core/memory.hpp).
+/// as first argument, and specialises Memory (core/memory.hpp). For each op that is no expression it brings the kernel
+/// that the op's header names.
 template <class D>
 inline constexpr bool is_device = false;
 template <>

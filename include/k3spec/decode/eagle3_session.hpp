@@ -214,7 +214,7 @@ class Eagle3Session {
       all.add({of(kv_, b, 0, length(b)).matrix(), of(k_rope_, b, 0, length(b)).matrix()});
       for (index_t j = 1; j <= k; ++j) all.add(steps_[at(j)].rows(i, 1).keys());
       const Step s = steps_[at(k)].rows(i, 1);
-      const AttentionSpan span{1, 1, length(b), length(b) - 1};
+      const auto span = AttentionSpan{1, 1, length(b), length(b) - 1};
       ttt_attention_forward(n == 1 ? cpu : Cpu{1},
                             Draft::template attention_problem<T>(s, span, all, CausalVisibility{nullptr, length(b)}),
                             s.attended());

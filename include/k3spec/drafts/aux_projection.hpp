@@ -5,6 +5,7 @@
 /// defines: AuxProjection
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
@@ -23,27 +24,27 @@ struct AuxProjection {
 
   /// aux [R, A] -> h [R, H]; normed [R, A] only with fc_norm
   /// \throws Error on other numbers of rows
-  template <class T, class W>
-  static void forward(const Cpu& cpu, const W& w, const Rows<const T, width>& aux, const Rows<T, width>& normed,
+  template <class T, Device D, class W>
+  static void forward(const D& device, const W& w, const Rows<const T, width>& aux, const Rows<T, width>& normed,
                       const Rows<T, hidden>& h) {
     require_rows("AuxProjection: h", h, aux.extent(0));
     if constexpr (Config::fc_norm) require_rows("AuxProjection: normed", normed, aux.extent(0));
     if constexpr (Config::fc_norm) {
       for (index_t i = 0; i < count; ++i) {
-        Norm::forward(cpu, w.fc_norm[static_cast<std::size_t>(i)], eps, part(aux, i), part(normed, i));
+        Norm::forward(device, w.fc_norm[static_cast<std::size_t>(i)], eps, part(aux, i), part(normed, i));
       }
-      Fc::forward(cpu, w.fc, normed, h);
+      Fc::forward(device, w.fc, normed, h);
     } else {
-      Fc::forward(cpu, w.fc, aux, h);
+      Fc::forward(device, w.fc, aux, h);
     }
   }
 
   /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], as it is asked for.
   /// \throws Error on other numbers of rows
-  template <class T, class W, class DW>
-  static void backward(const Cpu& cpu, const W& w, const DW& d_w, const Rows<const T, width>& aux,
+  template <class T, Device D, class W, class DW>
+  static void backward(const D& device, const W& w, const DW& d_w, const Rows<const T, width>& aux,
                        const Rows<T, width>& normed, const Rows<accumulate_t<T>, hidden>& d_h,
-                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch, Into into = Into::overwrite) {
+                       const Matrix<accumulate_t<T>>& d_aux, arena_t<D>& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     require_rows("AuxProjection: d_h", d_h, aux.extent(0));
     if (into != Into::nothing) require_shape("AuxProjection: d_aux", d_aux, aux.extent(0), width);
@@ -52,14 +53,14 @@ struct AuxProjection {
       Scope scope(scratch);
       Rows<S, width> d_normed;
       take_rows(scratch, aux.extent(0), d_normed);
-      Fc::backward(cpu, w.fc, d_w.fc, normed, d_h, d_normed);
+      Fc::backward(device, w.fc, d_w.fc, normed, d_h, d_normed);
       for (index_t i = 0; i < count; ++i) {
         const auto n = static_cast<std::size_t>(i);
-        Norm::backward(cpu, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i),
+        Norm::backward(device, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i),
                        into == Into::nothing ? Matrix<S>() : part(d_aux, i), scratch, into);
       }
     } else {
-      Fc::backward(cpu, w.fc, d_w.fc, aux, d_h, d_aux, into);
+      Fc::backward(device, w.fc, d_w.fc, aux, d_h, d_aux, into);
     }
   }
 

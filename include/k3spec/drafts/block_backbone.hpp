@@ -7,6 +7,7 @@
 #include <array>
 
 #include <k3spec/config/check.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/block_layer.hpp>
 #include <k3spec/ops/copy_rows.hpp>
@@ -75,45 +76,45 @@ struct BlockBackbone : CheckedDFlash<Given> {
   // Each throws Error on other numbers of rows than the span has and the activations were allocated for.
 
   /// target_hidden [C, A] and noise [N, H], the embedded blocks -> acts.out [N, H]
-  template <class T, class Visible, class W>
-  static void forward(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
+  template <class T, Device D, class Visible, class W>
+  static void forward(const D& device, const W& w, const Rows<const T, target_width>& target_hidden,
                       const Rows<const T, hidden>& noise, const BlockSpan& span, const Visible& visible,
                       const Activations<T>& acts) {
     check_rows(span, target_hidden, noise, acts);
-    project_context<T>(cpu, w, target_hidden, acts.fc, acts.context);
-    forward_noise<T>(cpu, w, noise, acts, [&](index_t i, const auto& layer) {
+    project_context<T>(device, w, target_hidden, acts.fc, acts.context);
+    forward_noise<T>(device, w, noise, acts, [&](index_t i, const auto& layer) {
       const auto n = static_cast<std::size_t>(i);
-      Attention::template project_keys<T>(cpu, w.layers[n].self_attn, acts.context, acts.context_keys[n]);
-      Layer::template attend<T>(cpu, w.layers[n], span, Layer::template attention_keys<T>(acts.context_keys[n]),
+      Attention::template project_keys<T>(device, w.layers[n].self_attn, acts.context, acts.context_keys[n]);
+      Layer::template attend<T>(device, w.layers[n], span, Layer::template attention_keys<T>(acts.context_keys[n]),
                                 visible, layer);
     });
   }
 
   /// target_hidden [n, A] -> fc, context [n, H]: any rows of the context, whose keys are then
   /// Attention::project_keys(w.layers[i].self_attn, context)
-  template <class T, class W>
-  static void project_context(const Cpu& cpu, const W& w, const Rows<const T, target_width>& target_hidden,
+  template <class T, Device D, class W>
+  static void project_context(const D& device, const W& w, const Rows<const T, target_width>& target_hidden,
                               const Rows<T, hidden>& fc, const Rows<T, hidden>& context) {
     require_rows("BlockBackbone: fc", fc, target_hidden.extent(0));
     require_rows("BlockBackbone: context", context, target_hidden.extent(0));
-    Fc::forward(cpu, w.fc, target_hidden, fc);
-    Norm::forward(cpu, w.hidden_norm, eps, fc, context);
+    Fc::forward(device, w.fc, target_hidden, fc);
+    Norm::forward(device, w.hidden_norm, eps, fc, context);
   }
 
   /// Runs all layers over the noise: acts.layers and acts.out are all that it touches of acts. attend(i, saved) is to
   /// set saved.attention.o of layer i from its queries and latents and from the context's keys, wherever those are.
-  template <class T, class W, class Attend>
-  static void forward_noise(const Cpu& cpu, const W& w, const Rows<const T, hidden>& noise, const Activations<T>& acts,
+  template <class T, Device D, class W, class Attend>
+  static void forward_noise(const D& device, const W& w, const Rows<const T, hidden>& noise, const Activations<T>& acts,
                             Attend&& attend) {
     require_rows("BlockBackbone: noise", noise, acts.out.extent(0));
     for (index_t i = 0; i < num_layers; ++i) {
       const auto n = static_cast<std::size_t>(i);
       const auto x = acts.layer_input(i, noise);
-      Layer::template before_attention<T>(cpu, w.layers[n], x, acts.layers[n]);
+      Layer::template before_attention<T>(device, w.layers[n], x, acts.layers[n]);
       attend(i, acts.layers[n]);
-      Layer::template after_attention<T>(cpu, w.layers[n], x, acts.layers[n]);
+      Layer::template after_attention<T>(device, w.layers[n], x, acts.layers[n]);
     }
-    Norm::forward(cpu, w.norm, eps, acts.layers.back().out, acts.out);
+    Norm::forward(device, w.norm, eps, acts.layers.back().out, acts.out);
   }
 
   // ---- backward -----------------------------------------------------------------------------------------------
@@ -152,12 +153,12 @@ struct BlockBackbone : CheckedDFlash<Given> {
   };
 
   /// d_out [N, H] -> parameter gradients, which accumulate, and d, as it is asked for.
-  template <class T, class Visible>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+  template <class T, Device D, class Visible>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const Rows<const T, target_width>& target_hidden, const Rows<const T, hidden>& noise,
                        const BlockSpan& span, const Visible& visible, const Activations<T>& acts,
                        const Rows<const accumulate_t<T>, hidden>& d_out, const InputGradients<accumulate_t<T>>& d,
-                       Arena& scratch) {
+                       arena_t<D>& scratch) {
     check_rows(span, target_hidden, noise, acts);
     require_rows("BlockBackbone: d_out", d_out, span.noise_rows());
     if (d.into_noise != Into::nothing) require_shape("BlockBackbone: d_noise", d.d_noise, span.noise_rows(), hidden);
@@ -166,16 +167,16 @@ struct BlockBackbone : CheckedDFlash<Given> {
     }
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
-    Norm::backward(cpu, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x, scratch);
+    Norm::backward(device, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x, scratch);
     for (index_t i = num_layers - 1; i >= 0; --i) {
       const auto n = static_cast<std::size_t>(i);
-      Layer::template backward<T>(cpu, w.layers[n], d_w.layers[n], acts.context, acts.layer_input(i, noise), span,
+      Layer::template backward<T>(device, w.layers[n], d_w.layers[n], acts.context, acts.layer_input(i, noise), span,
                                   visible, acts.context_keys[n], acts.layers[n], g.d_x, g.d_context,
                                   i == num_layers - 1 ? Into::overwrite : Into::accumulate, scratch);
     }
-    copy_rows(cpu, g.d_x, d.d_noise, d.into_noise);
-    Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
-    Fc::backward(cpu, w.fc, d_w.fc, target_hidden, g.d_fc, d.d_target_hidden, d.into_target_hidden);
+    copy_rows(device, g.d_x, d.d_noise, d.into_noise);
+    Norm::backward(device, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
+    Fc::backward(device, w.fc, d_w.fc, target_hidden, g.d_fc, d.d_target_hidden, d.into_target_hidden);
   }
 
  private:

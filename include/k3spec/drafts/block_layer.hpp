@@ -10,6 +10,7 @@
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
@@ -91,31 +92,31 @@ struct BlockLayer {
   // Each throws Error on other numbers of rows than the span has and `s` was allocated for.
 
   /// x [N, H] -> queries and latents of the noise
-  template <class T, class W, AnyView X>
-  static void before_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+  template <class T, Device D, class W, AnyView X>
+  static void before_attention(const D& device, const W& w, const X& x, const Saved<T>& s) {
     require_shape("BlockLayer: x", x, s.input.extent(0), hidden);
-    Norm::forward(cpu, w.input_layernorm, eps, x, s.input);
-    Attention::template project_queries<T>(cpu, w.self_attn, s.input, s.attention);
-    Attention::template project_latents<T>(cpu, w.self_attn, s.input, s.attention);
+    Norm::forward(device, w.input_layernorm, eps, x, s.input);
+    Attention::template project_queries<T>(device, w.self_attn, s.input, s.attention);
+    Attention::template project_latents<T>(device, w.self_attn, s.input, s.attention);
   }
 
   /// Queries and latents of the noise, keys of the context -> keys of the noise, s.attention.o
-  template <class T, class Visible, class W>
-  static void attend(const Cpu& cpu, const W& w, const BlockSpan& span, const AttentionKeys<const T>& context,
+  template <class T, Device D, class Visible, class W>
+  static void attend(const D& device, const W& w, const BlockSpan& span, const AttentionKeys<const T>& context,
                      const Visible& visible, const Saved<T>& s) {
-    Attention::expand_latents(cpu, w.self_attn, s.attention.kv_latent, s.attention.kv);
-    block_attention_forward(cpu, attention_problem<T>(span, context, visible, s), s.attended());
+    Attention::expand_latents(device, w.self_attn, s.attention.kv_latent, s.attention.kv);
+    block_attention_forward(device, attention_problem<T>(span, context, visible, s), s.attended());
   }
 
   /// x [N, H] and s.attention.o -> s.out
-  template <class T, class W, AnyView X>
-  static void after_attention(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+  template <class T, Device D, class W, AnyView X>
+  static void after_attention(const D& device, const W& w, const X& x, const Saved<T>& s) {
     require_shape("BlockLayer: x", x, s.middle.extent(0), hidden);
-    evaluate(cpu, expr::arg<0>, s.middle, x);
-    Attention::output(cpu, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
-    Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
-    evaluate(cpu, expr::arg<0>, s.out, s.middle);
-    Mlp::forward(cpu, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
+    evaluate(device, expr::arg<0>, s.middle, x);
+    Attention::output(device, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
+    Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
+    evaluate(device, expr::arg<0>, s.out, s.middle);
+    Mlp::forward(device, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
   }
 
   // ---- backward -----------------------------------------------------------------------------------------------
@@ -158,11 +159,11 @@ struct BlockLayer {
   }
 
   /// d_x [N, H] holds the gradient of s.out and then that of x. d_context [C, H] goes as it is asked for.
-  template <class T, class Visible, AnyView Context, AnyView X, AnyView DX, AnyView DC>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+  template <class T, Device D, class Visible, AnyView Context, AnyView X, AnyView DX, AnyView DC>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const Context& context, const X& x, const BlockSpan& span, const Visible& visible,
                        const Keys<T>& context_keys, const Saved<T>& s, const DX& d_x, const DC& d_context, Into into,
-                       Arena& scratch) {
+                       arena_t<D>& scratch) {
     require_shape("BlockLayer: context", context, span.context_rows(), hidden);
     require_shape("BlockLayer: x", x, span.noise_rows(), hidden);
     require_rows("BlockLayer: context_keys", context_keys.kv_a, span.context_rows());
@@ -171,17 +172,17 @@ struct BlockLayer {
     if (into != Into::nothing) require_shape("BlockLayer: d_context", d_context, span.context_rows(), hidden);
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
-    Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);
-    Norm::backward(cpu, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, d_x,
+    Mlp::backward(device, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);
+    Norm::backward(device, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, d_x,
                    scratch, Into::accumulate);
-    Attention::output_backward(cpu, w.self_attn, d_w.self_attn, s.attention, d_x, g.attention, scratch);
-    block_attention_backward(cpu, attention_problem<T>(span, attention_keys<T>(context_keys), visible, s), s.attended(),
-                             g.attention.d_o, g.of_attention(), scratch);
-    Attention::template keys_backward<T>(cpu, w.self_attn, d_w.self_attn, context, context_keys, g.d_context_kv,
+    Attention::output_backward(device, w.self_attn, d_w.self_attn, s.attention, d_x, g.attention, scratch);
+    block_attention_backward(device, attention_problem<T>(span, attention_keys<T>(context_keys), visible, s),
+                             s.attended(), g.attention.d_o, g.of_attention(), scratch);
+    Attention::template keys_backward<T>(device, w.self_attn, d_w.self_attn, context, context_keys, g.d_context_kv,
                                          g.d_context_k_rope, d_context, scratch, into);
-    Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.input, s.attention, g.attention, g.d_kv, g.d_k_rope,
-                                g.d_normed, scratch);
-    Norm::backward(cpu, w.input_layernorm, d_w.input_layernorm, eps, x, g.d_normed, d_x, scratch, Into::accumulate);
+    Attention::project_backward(device, w.self_attn, d_w.self_attn, s.input, s.attention, g.attention, g.d_kv,
+                                g.d_k_rope, g.d_normed, scratch);
+    Norm::backward(device, w.input_layernorm, d_w.input_layernorm, eps, x, g.d_normed, d_x, scratch, Into::accumulate);
   }
 };
 

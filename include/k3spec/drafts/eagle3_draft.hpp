@@ -9,9 +9,12 @@
 
 #include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
+#include <k3spec/drafts/eagle3_head.hpp>
+#include <k3spec/drafts/shift_left.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -21,7 +24,7 @@ namespace K3SPEC_NAMESPACE {
 
 /// Shapes below: R = sequences · length rows, H hidden, A = num_aux_hidden_states · target_hidden_size.
 template <ForEagle3 Given>
-struct Eagle3Draft : CheckedEagle3<Given> {
+struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   using Config = complete_eagle3_t<Given>;
   using config = Config;
   static constexpr DraftKind kind = DraftKind::eagle3;
@@ -41,12 +44,12 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   using Aux = AuxProjection<Config>;
   using Fc = typename Aux::Fc;
   using AuxNorm = typename Aux::Norm;
-  using Norm = KimiRMSNorm<hidden>;
+  using Norm = typename Eagle3Head<Given>::Norm;
   using Attention = MLA<AttentionConfig>;
   using Mlp =
       std::conditional_t<Config::backbone == Backbone::kimi_k3, SiTUMLP<hidden, Config::intermediate_size, Config>,
                          SwiGLUMLP<hidden, Config::intermediate_size>>;
-  using Head = Linear<hidden, draft_vocabulary>;
+  using Head = typename Eagle3Head<Given>::Head;
   using Scale = std::conditional_t<Config::softmax_mscale == SoftmaxMscale::none, SqrtScale, YarnScale<Config>>;
   using Heads = typename Attention::Heads;
 
@@ -98,10 +101,10 @@ struct Eagle3Draft : CheckedEagle3<Given> {
   // Each throws Error on other numbers of rows than were allocated, and on a token that is none.
 
   /// aux [R, A] -> fc [R, H]; once per batch.
-  template <class T, class W>
-  static void project_hidden_states(const Cpu& cpu, const W& w, const Rows<const T, aux_width>& aux,
+  template <class T, Device D, class W>
+  static void project_hidden_states(const D& device, const W& w, const Rows<const T, aux_width>& aux,
                                     const Activations<T>& acts) {
-    Aux::template forward<T>(cpu, w, aux, acts.aux_normed, acts.fc);
+    Aux::template forward<T>(device, w, aux, acts.aux_normed, acts.fc);
   }
 
   /// A step's attention over the keys of `steps`.
@@ -113,112 +116,62 @@ struct Eagle3Draft : CheckedEagle3<Given> {
 
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
-  template <class T, class Visible, class W>
-  static void step_forward(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
+  template <class T, Device D, class Visible, class W>
+  static void step_forward(const D& device, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
                            const AttentionSpan& span, const AttentionSteps<const T>& steps, const Visible& visible,
                            const RotaryPositions& positions) {
-    before_attention(cpu, w, s, hidden_in, positions);
-    ttt_attention_forward(cpu, attention_problem<T>(s, span, steps, visible), s.attended());
-    after_attention(cpu, w, s, hidden_in);
+    before_attention(device, w, s, hidden_in, positions);
+    ttt_attention_forward(device, attention_problem<T>(s, span, steps, visible), s.attended());
+    after_attention(device, w, s, hidden_in);
   }
 
   /// Embeds, norms, projects and rotates: everything of a step up to its queries, keys and values. `positions` are
   /// those of its rows, the step's own shift among them.
-  template <class T, class W>
-  static void before_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
+  template <class T, Device D, class W>
+  static void before_attention(const D& device, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
                                const RotaryPositions& positions) {
     require_rows("Eagle3Draft: hidden_in", hidden_in, s.ids.extent(0));
     require_rows("Eagle3Draft: step", s.fused, s.ids.extent(0));
-    embedding_forward<T>(cpu, s.ids, w.embed_tokens, s.embeds);
-    Norm::forward(cpu, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
-    Norm::forward(cpu, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
-    Attention::project(cpu, w.self_attn, s.fused, s.attention);
-    Attention::rotate(cpu, positions, s.attention);
+    embedding_forward<T>(device, s.ids, w.embed_tokens, s.embeds);
+    Norm::forward(device, w.input_layernorm, eps, s.embeds, s.fused.template columns<0, hidden>());
+    Norm::forward(device, w.hidden_norm, eps, hidden_in, s.fused.template columns<hidden, hidden>());
+    Attention::project(device, w.self_attn, s.fused, s.attention);
+    Attention::rotate(device, positions, s.attention);
   }
 
   /// From the attention's result s.attention.o to s.out.
-  template <class T, class W>
-  static void after_attention(const Cpu& cpu, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
+  template <class T, Device D, class W>
+  static void after_attention(const D& device, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
     require_rows("Eagle3Draft: hidden_in", hidden_in, s.middle.extent(0));
-    evaluate(cpu, expr::arg<0>, s.middle, hidden_in);
-    Attention::output(cpu, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
-    Norm::forward(cpu, w.post_attention_layernorm, eps, s.middle, s.normed);
-    evaluate(cpu, expr::arg<0>, s.state, s.middle);
-    Mlp::forward(cpu, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
-    if constexpr (Config::norm_output) Norm::forward(cpu, w.norm, eps, s.state, s.out);
+    evaluate(device, expr::arg<0>, s.middle, hidden_in);
+    Attention::output(device, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
+    Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
+    evaluate(device, expr::arg<0>, s.state, s.middle);
+    Mlp::forward(device, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
+    if constexpr (Config::norm_output) Norm::forward(device, w.norm, eps, s.state, s.out);
   }
 
   /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
   /// ids [R]; sequences of `length` tokens each. `positions` are those of step 0; step k's are k further.
-  template <class T, class Visible, class W>
-  static void forward(const Cpu& cpu, const W& w, Vector<const index_t> ids, index_t length,
+  template <class T, Device D, class Visible, class W>
+  static void forward(const D& device, const W& w, Vector<const index_t> ids, index_t length,
                       const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
                       const Activations<T>& acts) {
     check_rows(ids.extent(0), length, aux, acts);
     const AttentionSpan span{ids.extent(0) / length, length, length};
-    project_hidden_states(cpu, w, aux, acts);
+    project_hidden_states(device, w, aux, acts);
     AttentionSteps<const T> keys;
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
       shift_left(ids, length, k, s.ids);
       keys.add(s.keys());
-      step_forward<T>(cpu, w, s, acts.hidden_in(k), span, keys, visible, positions.shifted(k));
+      step_forward<T>(device, w, s, acts.hidden_in(k), span, keys, visible, positions.shifted(k));
     }
-  }
-
-  /// Rows of a step's `out` -> what the head reads: RMS(out), or out itself where the step has normed it already.
-  template <class W, AnyView X, AnyView Y>
-  static void head_input(const Cpu& cpu, const W& w, const X& out, const Y& y) {
-    require_shape("Eagle3Draft: out", out, out.extent(0), hidden);
-    require_shape("Eagle3Draft: y", y, out.extent(0), hidden);
-    if constexpr (Config::norm_output) {
-      evaluate(cpu, expr::arg<0>, y, out);
-    } else {
-      Norm::forward(cpu, w.norm, eps, out, y);
-    }
-  }
-
-  /// head_input rows [n, H] -> logits [n, draft vocabulary]
-  template <class W, AnyView X, AnyView Y>
-  static void compute_logits(const Cpu& cpu, const W& w, const X& x, const Y& logits) {
-    require_shape("Eagle3Draft: x", x, x.extent(0), hidden);
-    require_shape("Eagle3Draft: logits", logits, x.extent(0), draft_vocabulary);
-    Head::forward(cpu, w.lm_head, x, logits);
   }
 
   // ---- backward -----------------------------------------------------------------------------------------------
 
   // Each throws Error as forward does.
-
-  /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H],
-  /// as it is asked for. scratch: head_scratch_bytes(n).
-  template <class T, AnyView Out, AnyView X, AnyView DY, AnyView DX>
-  static void head_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                            const Out& out, const X& x, const DY& d_logits, const DX& d_out, Arena& scratch,
-                            Into into = Into::overwrite) {
-    const index_t n = out.extent(0);
-    require_shape("Eagle3Draft: out", out, n, hidden);
-    require_shape("Eagle3Draft: x", x, n, hidden);
-    require_shape("Eagle3Draft: d_logits", d_logits, n, draft_vocabulary);
-    if (into != Into::nothing) require_shape("Eagle3Draft: d_out", d_out, n, hidden);
-    if constexpr (Config::norm_output) {
-      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_out, into);
-    } else {
-      Scope scope(scratch);
-      Rows<accumulate_t<T>, hidden> d_x;
-      take_rows(scratch, x.extent(0), d_x);
-      Head::backward(cpu, w.lm_head, d_w.lm_head, x, d_logits, d_x);
-      Norm::backward(cpu, w.norm, d_w.norm, eps, out, d_x, d_out, scratch, into);
-    }
-  }
-
-  template <class T>
-  static constexpr std::size_t head_scratch_bytes(index_t rows) {
-    return plan_bytes([&](ArenaPlan& a) {
-      if constexpr (!Config::norm_output) a.take<accumulate_t<T>>(rows * hidden);
-      a.borrow(Norm::template scratch_bytes<T>(rows));
-    });
-  }
 
   /// Bytes of scratch that backward takes.
   template <class T>
@@ -235,11 +188,11 @@ struct Eagle3Draft : CheckedEagle3<Given> {
 
   /// d_outs[k] [R, H] = d loss / d out of step k, as the head left it; overwritten on the way (it also gathers what the
   /// next step sends back). Parameter gradients accumulate. d_aux [R, A] goes as it is asked for.
-  template <class T, class Visible>
-  static void backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
+  template <class T, Device D, class Visible>
+  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
                        const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
                        const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
-                       const Matrix<accumulate_t<T>>& d_aux, Arena& scratch, Into into = Into::overwrite) {
+                       const Matrix<accumulate_t<T>>& d_aux, arena_t<D>& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     const index_t rows = acts.fc.extent(0);
     check_rows(rows, length, aux, acts);
@@ -258,18 +211,18 @@ struct Eagle3Draft : CheckedEagle3<Given> {
     for (index_t k = acts.count - 1; k >= 0; --k) {
       const auto n = static_cast<std::size_t>(k);
       const auto& s = acts.step(k);
-      after_attention_backward(cpu, w, d_w, s, d_outs[n], g, scratch);
+      after_attention_backward(device, w, d_w, s, d_outs[n], g, scratch);
       keys.count = of_attention.d_steps.count = k + 1;
       of_attention.into_steps = k == acts.count - 1 ? Into::overwrite : Into::accumulate;
-      ttt_attention_backward(cpu, attention_problem<T>(s, span, keys, visible), s.attended(), g.attention.d_o,
+      ttt_attention_backward(device, attention_problem<T>(s, span, keys, visible), s.attended(), g.attention.d_o,
                              of_attention, scratch);
-      Attention::rotate_back(cpu, positions.shifted(k), g.attention.d_q, g.d_k_rope[n]);
-      Attention::project_backward(cpu, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
+      Attention::rotate_back(device, positions.shifted(k), g.attention.d_q, g.d_k_rope[n]);
+      Attention::project_backward(device, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
                                   g.d_k_rope[n], g.d_fused, scratch);
-      inputs_backward(cpu, w, d_w, acts, k, g, scratch);
-      if (k > 0) evaluate(cpu, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
+      inputs_backward(device, w, d_w, acts, k, g, scratch);
+      if (k > 0) evaluate(device, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
     }
-    Aux::template backward<T>(cpu, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch, into);
+    Aux::template backward<T>(device, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch, into);
   }
 
  private:
@@ -283,37 +236,33 @@ struct Eagle3Draft : CheckedEagle3<Given> {
     require_rows("Eagle3Draft: activations", acts.fc, rows);
   }
 
-  static void shift_left(Vector<const index_t> ids, index_t length, index_t by, const Vector<index_t>& out) {
-    for (index_t r = 0; r < ids.extent(0); ++r) out(r) = r % length + by < length ? ids(r + by) : 0;
-  }
-
   /// d_out of a step -> g.d_middle (complete but for hidden_norm's share) and g.attention.d_o, d_gate.
-  template <class T, class D>
-  static void after_attention_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                                       const Step<T>& s, const D& d_out, const Scratch<T>& g, Arena& scratch) {
+  template <class T, Device D, AnyView DOut>
+  static void after_attention_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                                       const Step<T>& s, const DOut& d_out, const Scratch<T>& g, arena_t<D>& scratch) {
     if constexpr (Config::norm_output) {
-      Norm::backward(cpu, w.norm, d_w.norm, eps, s.state, d_out, g.d_state, scratch);
+      Norm::backward(device, w.norm, d_w.norm, eps, s.state, d_out, g.d_state, scratch);
     } else {
-      evaluate(cpu, expr::arg<0>, g.d_state, d_out);
+      evaluate(device, expr::arg<0>, g.d_state, d_out);
     }
-    Mlp::backward(cpu, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed, scratch);
-    evaluate(cpu, expr::arg<0>, g.d_middle, g.d_state);
-    Norm::backward(cpu, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, g.d_middle,
-                   scratch, Into::accumulate);
-    Attention::output_backward(cpu, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention, scratch);
+    Mlp::backward(device, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed, scratch);
+    evaluate(device, expr::arg<0>, g.d_middle, g.d_state);
+    Norm::backward(device, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
+                   g.d_middle, scratch, Into::accumulate);
+    Attention::output_backward(device, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention, scratch);
   }
 
   /// g.d_fused -> the embedding, both input norms, and g.d_middle += the hidden state's share.
-  template <class T>
-  static void inputs_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                              const Activations<T>& acts, index_t k, const Scratch<T>& g, Arena& scratch) {
+  template <class T, Device D>
+  static void inputs_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Activations<T>& acts, index_t k, const Scratch<T>& g, arena_t<D>& scratch) {
     const auto& s = acts.step(k);
-    Norm::backward(cpu, w.input_layernorm, d_w.input_layernorm, eps, s.embeds, g.d_fused.template columns<0, hidden>(),
-                   g.d_embeds, scratch);
+    Norm::backward(device, w.input_layernorm, d_w.input_layernorm, eps, s.embeds,
+                   g.d_fused.template columns<0, hidden>(), g.d_embeds, scratch);
     if constexpr (Config::train_embeddings) {
-      embedding_backward<accumulate_t<T>>(cpu, s.ids, Config::pad_token_id, g.d_embeds, d_w.embed_tokens);
+      embedding_backward<accumulate_t<T>>(device, s.ids, Config::pad_token_id, g.d_embeds, d_w.embed_tokens);
     }
-    Norm::backward(cpu, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
+    Norm::backward(device, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
                    g.d_fused.template columns<hidden, hidden>(), g.d_middle, scratch, Into::accumulate);
   }
 };

@@ -49,8 +49,8 @@ struct Linear {
   }
 
   /// The same bits from packed weights.
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Weights<Packed<T>>& w, const X& x, const Y& y,
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Weights<Packed<T>>& w, const X& x, const Y& y,
                       Into into = Into::overwrite) {
     using Inputs = Operands<T, In, X>;
     using Outputs = Operands<T, Out, Y>;
@@ -58,7 +58,7 @@ struct Linear {
     static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
     if constexpr (Inputs::fit && Outputs::fit) {
       check("Linear: x", x, "Linear: y", y);
-      gemm(cpu, x.matrix(), w.weight, y.matrix(), into);
+      gemm(device, x.matrix(), w.weight, y.matrix(), into);
     }
   }
 

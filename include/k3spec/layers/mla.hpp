@@ -9,33 +9,24 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/check.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/layers/latent_keys.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rope.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-namespace detail {
-/// Width of the attention's input: the config's attention_input_size if it has one, else its hidden size.
-template <class Config>
-constexpr index_t attention_input_size() {
-  if constexpr (requires { Config::attention_input_size; }) {
-    return Config::attention_input_size;
-  } else {
-    return Config::hidden_size;
-  }
-}
-}  // namespace detail
-
 /// q = W_qb RMS(W_qa x), or W_q x without q_lora_rank; [c, k_rope] = W_kva x; [k_nope, v] = W_kvb RMS(c);
 /// y = W_o (o ⊙ σ(W_g x)), or W_o o without the output gate. o is the attention's result.
 /// Heads of q and k are [nope ‖ rope]; k_rope is one slice per token that all heads share.
 template <ForAttention Given>
-struct MLA : detail::CheckedAttention<Given> {
+struct MLA : detail::CheckedAttention<Given>, LatentKeys<complete_attention_t<Given>> {
   using Config = complete_attention_t<Given>;
-  static constexpr index_t input = detail::attention_input_size<Config>();
+  using OfKeys = LatentKeys<Config>;
+  static constexpr index_t input = OfKeys::input;
   static constexpr index_t hidden = Config::hidden_size;
   static constexpr index_t heads = Config::num_attention_heads;
   static constexpr index_t nope = Config::qk_nope_head_dim, rope = Config::qk_rope_head_dim;
@@ -51,9 +42,9 @@ struct MLA : detail::CheckedAttention<Given> {
   using QNorm = std::conditional_t<has_q_lora, KimiRMSNorm<q_lora>, Absent>;
   using QB = std::conditional_t<has_q_lora, Linear<q_lora, heads * qk_dim>, Absent>;
   using Q = std::conditional_t<has_q_lora, Absent, Linear<input, heads * qk_dim>>;
-  using KvA = Linear<input, kv_lora + rope>;
-  using KvNorm = KimiRMSNorm<kv_lora>;
-  using KvB = Linear<kv_lora, heads*(nope + v_dim)>;
+  using typename OfKeys::KvA, typename OfKeys::KvB, typename OfKeys::KvNorm;
+  template <class T>
+  using Keys = typename OfKeys::template Keys<T>;
   using G = std::conditional_t<has_gate, Linear<input, heads * v_dim>, Absent>;
   using O = Linear<heads * v_dim, hidden>;
   /// As attention ops are told of them.
@@ -85,25 +76,6 @@ struct MLA : detail::CheckedAttention<Given> {
     G::visit(w.g_proj, at / "g_proj", v);
     O::visit(w.o_proj, at / "o_proj", v);
   }
-
-  /// Keys and values of some rows, as far as backward needs them.
-  template <class T>
-  struct Keys {
-    Rows<T, kv_lora + rope> kv_a;      // [c ‖ k_rope]
-    Rows<T, kv_lora> kv_latent;        // RMS(c)
-    Rows<T, heads*(nope + v_dim)> kv;  // heads of [k_nope ‖ v]
-
-    template <Allocator A>
-    static constexpr Keys allocate(A& a, index_t rows) {
-      Keys k;
-      take_rows(a, rows, k.kv_a), take_rows(a, rows, k.kv_latent), take_rows(a, rows, k.kv);
-      return k;
-    }
-
-    /// [rows, kv_lora] and [rows, rope] of kv_a.
-    auto latent() const { return kv_a.template columns<0, kv_lora>(); }
-    auto k_rope() const { return kv_a.template columns<kv_lora, rope>(); }
-  };
 
   /// What backward needs of forward, besides x.
   template <class T>
@@ -142,78 +114,55 @@ struct MLA : detail::CheckedAttention<Given> {
   // Each throws Error on other shapes, and on `saved`, keys or gradients of other rows than they were allocated for.
 
   /// x [rows, input] -> saved.q, kv_a, kv
-  template <class T, class W, AnyView X>
-  static void project(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
-    project_queries<T>(cpu, w, x, s);
-    project_keys<T>(cpu, w, x, s);
+  template <class T, Device D, class W, AnyView X>
+  static void project(const D& device, const W& w, const X& x, const Saved<T>& s) {
+    project_queries<T>(device, w, x, s);
+    OfKeys::template project_keys<T>(device, w, x, s);
   }
 
   /// x [rows, input] -> saved.q
-  template <class T, class W, AnyView X>
-  static void project_queries(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s) {
+  template <class T, Device D, class W, AnyView X>
+  static void project_queries(const D& device, const W& w, const X& x, const Saved<T>& s) {
     require_shape("MLA: x", x, s.q.extent(0), input);
     if constexpr (has_q_lora) {
-      QA::forward(cpu, w.q_a_proj, x, s.q_a);
-      QNorm::forward(cpu, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
-      QB::forward(cpu, w.q_b_proj, s.q_latent, s.q);
+      QA::forward(device, w.q_a_proj, x, s.q_a);
+      QNorm::forward(device, w.q_a_layernorm, Config::mla_norm_eps, s.q_a, s.q_latent);
+      QB::forward(device, w.q_b_proj, s.q_latent, s.q);
     } else {
-      Q::forward(cpu, w.q_proj, x, s.q);
+      Q::forward(device, w.q_proj, x, s.q);
     }
   }
 
-  /// x [rows, input] -> keys; all that rows without queries need
-  template <class T, class W, AnyView X>
-  static void project_keys(const Cpu& cpu, const W& w, const X& x, const Keys<T>& k) {
-    project_latents<T>(cpu, w, x, k);
-    expand_latents(cpu, w, k.kv_latent, k.kv);
-  }
-
-  /// x [rows, input] -> keys.kv_a, kv_latent: what a cache holds of a row is kv_latent and k_rope
-  template <class T, class W, AnyView X>
-  static void project_latents(const Cpu& cpu, const W& w, const X& x, const Keys<T>& k) {
-    require_shape("MLA: x", x, k.kv_a.extent(0), input);
-    require_rows("MLA: kv_latent", k.kv_latent, k.kv_a.extent(0));
-    KvA::forward(cpu, w.kv_a_proj_with_mqa, x, k.kv_a);
-    KvNorm::forward(cpu, w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), k.kv_latent);
-  }
-
-  /// kv_latent [rows, kv_lora] -> kv [rows, heads·(nope+v)]
-  template <class W, AnyView L, AnyView KV>
-  static void expand_latents(const Cpu& cpu, const W& w, const L& kv_latent, const KV& kv) {
-    require_shape("MLA: kv_latent", kv_latent, kv_latent.extent(0), kv_lora);
-    require_shape("MLA: kv", kv, kv_latent.extent(0), heads * (nope + v_dim));
-    KvB::forward(cpu, w.kv_b_proj, kv_latent, kv);
-  }
-
   /// Turns the rope slices of saved.q and of its keys to their positions, in place. Nothing without rope.
-  template <class T>
-  static void rotate(const Cpu& cpu, const RotaryPositions& positions, const Saved<T>& s) {
+  template <class T, Device D>
+  static void rotate(const D& device, const RotaryPositions& positions, const Saved<T>& s) {
     if constexpr (has_rope) {
-      rope_forward(cpu,
+      rope_forward(device,
                    RopeProblem<Heads, T>{rope_frequencies<Config>(), positions, s.q.matrix(), s.k_rope().matrix()});
     }
   }
 
   /// d_q [rows, heads·(nope+rope)] and d_k_rope [rows, rope] of the turned slices -> of those before, in place.
-  template <AnyView DQ, AnyView DKR>
-  static void rotate_back(const Cpu& cpu, const RotaryPositions& positions, const DQ& d_q, const DKR& d_k_rope) {
+  template <Device D, AnyView DQ, AnyView DKR>
+  static void rotate_back(const D& device, const RotaryPositions& positions, const DQ& d_q, const DKR& d_k_rope) {
     if constexpr (has_rope) {
       using S = typename DQ::value_type;
-      rope_backward(cpu, RopeProblem<Heads, S>{rope_frequencies<Config>(), positions, d_q.matrix(), d_k_rope.matrix()});
+      rope_backward(device,
+                    RopeProblem<Heads, S>{rope_frequencies<Config>(), positions, d_q.matrix(), d_k_rope.matrix()});
     }
   }
 
   /// saved.o [rows, heads·v] and x -> y [rows, hidden], overwritten or added to before the one rounding
-  template <class T, class W, AnyView X, AnyView Y>
-  static void output(const Cpu& cpu, const W& w, const X& x, const Saved<T>& s, const Y& y,
+  template <class T, Device D, class W, AnyView X, AnyView Y>
+  static void output(const D& device, const W& w, const X& x, const Saved<T>& s, const Y& y,
                      Into into = Into::overwrite) {
     require_shape("MLA: x", x, s.o.extent(0), input);
     require_shape("MLA: y", y, s.o.extent(0), hidden);
     if constexpr (has_gate) {
-      G::forward(cpu, w.g_proj, x, s.gate);
-      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.gate);
+      G::forward(device, w.g_proj, x, s.gate);
+      evaluate(device, output_gate_formula(), s.gated, s.o, s.gate);
     }
-    O::forward(cpu, w.o_proj, s.projected(), y, into);
+    O::forward(device, w.o_proj, s.projected(), y, into);
   }
 
   /// Gradients between the stages of backward.
@@ -233,66 +182,35 @@ struct MLA : detail::CheckedAttention<Given> {
   };
 
   /// d_y [rows, hidden] -> g.d_o, g.d_gate
-  template <class T, AnyView DY>
-  static void output_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                              const Saved<T>& s, const DY& d_y, const Gradient<T>& g, Arena& scratch) {
+  template <class T, Device D, AnyView DY>
+  static void output_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Saved<T>& s, const DY& d_y, const Gradient<T>& g, arena_t<D>& scratch) {
     using S = accumulate_t<T>;
     require_shape("MLA: d_y", d_y, s.o.extent(0), hidden);
     require_rows("MLA: g", g.d_o, s.o.extent(0));
-    O::backward_weight(cpu, d_w.o_proj, s.projected(), d_y);
+    O::backward_weight(device, d_w.o_proj, s.projected(), d_y);
     if constexpr (has_gate) {
       Scope scope(scratch);
       Rows<S, heads * v_dim> d_gated;
       take_rows(scratch, d_y.extent(0), d_gated);
-      O::backward_input(cpu, w.o_proj, d_y, d_gated);
-      differentiate(cpu, output_gate_formula(), d_gated, gradients(overwrite(g.d_o), overwrite(g.d_gate)), scratch, s.o,
-                    s.gate);
+      O::backward_input(device, w.o_proj, d_y, d_gated);
+      differentiate(device, output_gate_formula(), d_gated, gradients(overwrite(g.d_o), overwrite(g.d_gate)), scratch,
+                    s.o, s.gate);
     } else {
-      O::backward_input(cpu, w.o_proj, d_y, g.d_o);
+      O::backward_input(device, w.o_proj, d_y, g.d_o);
     }
   }
 
   /// g.d_q, g.d_gate, d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope] -> d_x [rows, input], as it is asked for
-  template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
-  static void project_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+  template <class T, Device D, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
+  static void project_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                                const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
-                               const DKR& d_k_rope, const DX& d_x, Arena& scratch, Into into = Into::overwrite) {
+                               const DKR& d_k_rope, const DX& d_x, arena_t<D>& scratch, Into into = Into::overwrite) {
     require_rows("MLA: g", g.d_q, x.extent(0));
     require_rows("MLA: s", s.q, x.extent(0));
-    keys_backward<T>(cpu, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch, into);
-    query_backward(cpu, w, d_w, x, s, g, d_x, scratch, further(into));
-    if constexpr (has_gate) G::backward(cpu, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, further(into));
-  }
-
-  /// The share of keys alone: d_kv, d_k_rope -> d_x, as it is asked for
-  template <class T, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
-  static void keys_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                            const Keys<T>& k, const DKV& d_kv, const DKR& d_k_rope, const DX& d_x, Arena& scratch,
-                            Into into = Into::overwrite) {
-    using S = accumulate_t<T>;
-    const index_t rows = k.kv_a.extent(0);
-    require_shape("MLA: x", x, rows, input);
-    require_shape("MLA: d_kv", d_kv, rows, heads * (nope + v_dim));
-    require_shape("MLA: d_k_rope", d_k_rope, rows, rope);
-    if (into != Into::nothing) require_shape("MLA: d_x", d_x, rows, input);
-    Scope scope(scratch);
-    Rows<S, kv_lora> d_latent;
-    Rows<S, kv_lora + rope> d_kv_a;
-    take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_kv_a);
-    KvB::backward(cpu, w.kv_b_proj, d_w.kv_b_proj, k.kv_latent, d_kv, d_latent);
-    KvNorm::backward(cpu, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), d_latent,
-                     d_kv_a.template columns<0, kv_lora>(), scratch);
-    evaluate(cpu, expr::arg<0>, d_kv_a.template columns<kv_lora, rope>(), d_k_rope);
-    KvA::backward(cpu, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x, into);
-  }
-
-  /// Bytes of scratch that keys_backward takes.
-  template <class T>
-  static constexpr std::size_t keys_scratch_bytes(index_t rows) {
-    return plan_bytes([&](ArenaPlan& a) {
-      a.take<accumulate_t<T>>(rows * kv_lora), a.take<accumulate_t<T>>(rows * (kv_lora + rope));
-      a.borrow(KvNorm::template scratch_bytes<T>(rows));
-    });
+    OfKeys::template keys_backward<T>(device, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch, into);
+    query_backward(device, w, d_w, x, s, g, d_x, scratch, further(into));
+    if constexpr (has_gate) G::backward(device, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, further(into));
   }
 
   /// Bytes of scratch that either stage of backward takes.
@@ -304,7 +222,7 @@ struct MLA : detail::CheckedAttention<Given> {
       const std::size_t start = a.used();
       if constexpr (has_gate) take_row(heads * v_dim);
       a.release(start);
-      a.borrow(keys_scratch_bytes<T>(rows));
+      a.borrow(OfKeys::template keys_scratch_bytes<T>(rows));
       if constexpr (has_q_lora) {
         take_row(q_lora), take_row(q_lora);
         a.borrow(QNorm::template scratch_bytes<T>(rows));
@@ -313,19 +231,21 @@ struct MLA : detail::CheckedAttention<Given> {
   }
 
  private:
-  template <class T, AnyView X, AnyView DX>
-  static void query_backward(const Cpu& cpu, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                             const Saved<T>& s, const Gradient<T>& g, const DX& d_x, Arena& scratch, Into into) {
+  template <class T, Device D, AnyView X, AnyView DX>
+  static void query_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                             const X& x, const Saved<T>& s, const Gradient<T>& g, const DX& d_x, arena_t<D>& scratch,
+                             Into into) {
     using S = accumulate_t<T>;
     if constexpr (has_q_lora) {
       Scope scope(scratch);
       Rows<S, q_lora> d_latent, d_q_a;
       take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_q_a);
-      QB::backward(cpu, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
-      QNorm::backward(cpu, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a, scratch);
-      QA::backward(cpu, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, into);
+      QB::backward(device, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
+      QNorm::backward(device, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a,
+                      scratch);
+      QA::backward(device, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, into);
     } else {
-      Q::backward(cpu, w.q_proj, d_w.q_proj, x, g.d_q, d_x, into);
+      Q::backward(device, w.q_proj, d_w.q_proj, x, g.d_q, d_x, into);
     }
   }
 };
