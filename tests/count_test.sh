@@ -33,3 +33,19 @@ ended() { printf '%3s Test  #%s: %s ........%s    0.10 sec\n' "$1" "$2" name "$3
   expect "cases of a build inside a test" "1 passed, 0 failed" 0
 { room 1 core; cases 1 5 0 0; ended 1/1 1 '   Passed'; } | expect "build failed" "5 passed, 1 failed" 1 -v unbuilt=1
 expect "nothing ran" "0 passed, 0 failed" 1 </dev/null
+
+# The slowest first, ten of them; of an object built twice the last time.
+lists="$(mktemp)"
+trap 'rm -f "$lists"' EXIT
+printf '# ninja log v5\n0\t9000\t1\ta.o\tx\n0\t500\t1\ta.o\tx\n100\t2100\t1\tb.o\tx\n0\t9000\t1\tprogram\tx\n' >"$lists"
+timed() { printf '%3s Test  #%s: %s ........   Passed  %s sec\n' "$1" "$2" "$3" "$4"; }
+found="$(for i in {1..11}; do script "$i" "s$i"; timed "$i/11" "$i" "s$i" "$i.50"; done |
+  awk -v built="$lists" -f count.awk | head -n -1)"
+wanted="$(printf 'slowest to compile:\n     2.0 s  b.o\n     0.5 s  a.o\nslowest to run:\n'
+  for i in {11..2}; do printf '%8s s  s%s\n' "$i.5" "$i"; done)"
+found="$(grep -v ' Test ' <<<"$found")"
+if [[ "$found" != "$wanted" ]]; then
+  echo "slowest: found"
+  echo "$found"
+  exit 1
+fi

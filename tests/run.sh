@@ -24,4 +24,4 @@ cmake --build "$build" --parallel "$(nproc)" -- -k 0 || unbuilt=1
 
 # Tests that build take all cores by themselves; many others take one.
 { ctest --test-dir "$build" --parallel "$(nproc)" --verbose --no-tests=error "$@" </dev/null 2>&1 || true; } | tee "$log" |
-  awk -v unbuilt="$unbuilt" -f tests/count.awk
+  awk -v unbuilt="$unbuilt" -v built="$build/.ninja_log" -f tests/count.awk
