@@ -3,7 +3,7 @@
 /// The elementwise functions an expression is made of, each with its derivative beside it. `P` is a packet of lanes
 /// or a plain scalar; both bring exp, log, tanh, sqrt, abs, min, max, less and select.
 ///
-/// Unary:  value(x), and slope(x, y) = dy/dx with y = value(x).
+/// Unary:  value(x), and derivative(x, y) = dy/dx with y = value(x).
 /// Binary: value(a, b), and left(a, b, y, d), right(a, b, y, d): the parts of y's adjoint d that go to a and to b.
 /// defines: functor::{Negate, Exp, Log, Tanh, Sigmoid, Softplus, Sqrt, Rsqrt, Square, Abs, Add, Subtract, Multiply,
 ///          Divide, Min, Max}
@@ -20,31 +20,31 @@ namespace K3SPEC_NAMESPACE::functor {
 /// The negative of x.
 struct Negate {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return -x; }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P) { return P(-1); }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P) { return P(-1); }
 };
 
 /// The exponential function.
 struct Exp {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return exp(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return y; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P y) { return y; }
 };
 
 /// The natural logarithm of x.
 struct Log {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return log(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return P(1) / x; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P x, P) { return P(1) / x; }
 };
 
 /// The hyperbolic tangent of x.
 struct Tanh {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return tanh(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(1) - y * y; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P y) { return P(1) - y * y; }
 };
 
 /// 1 / (1 + e^-x)
 struct Sigmoid {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return P(1) / (P(1) + exp(-x)); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return y * (P(1) - y); }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P y) { return y * (P(1) - y); }
 };
 
 /// log(1 + e^x), written so that neither end overflows, nor is the lower one lost beside 1: with u = 1 + e rounded,
@@ -54,31 +54,31 @@ struct Softplus {
     const P e = exp(-abs(x)), u = P(1) + e;
     return max(x, P(0)) + (log(u) + (e - (u - P(1))) / u);
   }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return Sigmoid::value(x); }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P x, P) { return Sigmoid::value(x); }
 };
 
 /// The square root of x.
 struct Sqrt {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return sqrt(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(0.5) / y; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P y) { return P(0.5) / y; }
 };
 
 /// x^-1/2 by exactly rounded steps, never an approximate reciprocal.
 struct Rsqrt {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return P(1) / sqrt(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P, P y) { return P(-0.5) * y * y * y; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P, P y) { return P(-0.5) * y * y * y; }
 };
 
 /// The square.
 struct Square {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return x * x; }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) { return x + x; }
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P x, P) { return x + x; }
 };
 
-/// |x|; the slope at 0 is 0, as in PyTorch.
+/// |x|; the derivative at 0 is 0, as in PyTorch.
 struct Abs {
   template <class P> K3SPEC_HOST_DEVICE static P value(P x) { return abs(x); }
-  template <class P> K3SPEC_HOST_DEVICE static P slope(P x, P) {
+  template <class P> K3SPEC_HOST_DEVICE static P derivative(P x, P) {
     return select(less(P(0), x), P(1), select(less(x, P(0)), P(-1), P(0)));
   }
 };

@@ -99,7 +99,7 @@ struct Unary {
   }
   template <int Base, class P, class Sink>
   K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
-    in.template backward<Base>(t.in, P(d * F::slope(t.in.value, t.value)), sink);
+    in.template backward<Base>(t.in, P(d * F::derivative(t.in.value, t.value)), sink);
   }
   template <int Which, int Base>
   K3SPEC_HOST_DEVICE constexpr auto reduction() const {

@@ -126,7 +126,7 @@ struct Differential {
   template <std::size_t I>
   void column(S* sums, index_t begin, index_t end) const {
     if constexpr (expr::reads_column<static_cast<int>(I), E>) {
-      halve<expr::Sum>(sums, chains * block, block);
+      fold_chains<expr::Sum>(sums, chains * block, block);
       for (index_t j = begin; j < end; j += Packet<S>::width) {
         const index_t n = std::min(Packet<S>::width, end - j);
         deliver(Packet<S>::load_first(sums + (j - begin), n), std::get<I>(grads), 0, j, n);

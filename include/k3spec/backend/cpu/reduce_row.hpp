@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Sums (and other reductions) over a row's columns in the order of expr/order.hpp.
-/// defines: cpu::fill_up, cpu::halve, cpu::combine_row, cpu::reduce_row
+/// defines: cpu::fill_up, cpu::fold_chains, cpu::combine_row, cpu::reduce_row
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ Packet<S> fill_up(Packet<S> x, index_t count, S neutral) {
 
 /// Halves [0, count) until [0, end) holds all; both are `end` times a power of two.
 template <class O, class S>
-void halve(S* chains, index_t count, index_t end) {
+void fold_chains(S* chains, index_t count, index_t end) {
   using P = Packet<S>;
   for (index_t half = count / 2; half >= end; half /= 2) {
     index_t c = 0;
@@ -48,7 +48,7 @@ S combine_row(const Operands& operands, const S* reduced, index_t row, index_t c
     S* total = totals.data() + (env.column_index & (chains - 1));
     O::combine(P::load(total), fill_up(lanes(env), env.count, O::template neutral<S>())).store(total);
   });
-  halve<O>(totals.data(), chains, 1);
+  fold_chains<O>(totals.data(), chains, 1);
   return totals[0];
 }
 

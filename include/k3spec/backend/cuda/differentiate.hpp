@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(256, 2) differentiate_by_row(D d, typename D::
 
 /// Halves the chains of 32 columns, chain y in sums[y · 32 + x]; chain 0's thread gets the whole, the others nothing.
 template <class S>
-__device__ inline S halve_columns(S sum) {
+__device__ inline S fold_columns(S sum) {
   constexpr int chains = static_cast<int>(expr::column_chains);
   __shared__ S sums[chains * warp];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -162,7 +162,7 @@ __device__ inline void finish_column(const D&, S, const NoGradient&, index_t) {}
 template <int I, class D, class S, class G>
 __device__ inline void finish_column(const D& d, S sum, const G& destination, index_t column) {
   if constexpr (expr::reads_column<I, typename D::Formula>) {
-    const S total = halve_columns(sum);
+    const S total = fold_columns(sum);
     if (threadIdx.y == 0 && column < d.columns) deliver_column(total, destination, column);
   }
 }

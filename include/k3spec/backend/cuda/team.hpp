@@ -54,7 +54,7 @@ struct Team {
   template <class O, class S>
   __device__ static S combine(S (&chain)[chains_per_thread]) {
     K3SPEC_UNROLL
-    for (int half = chains_per_thread / 2; half >= V; half /= 2) take_in<O>(chain, half);
+    for (int half = chains_per_thread / 2; half >= V; half /= 2) fold_upper_half<O>(chain, half);
     if constexpr (Warps > 1) across_warps<O>(chain);
     K3SPEC_UNROLL
     for (unsigned apart = warp / 2; apart > 0; apart /= 2) {
@@ -62,13 +62,13 @@ struct Team {
       for (int j = 0; j < V; ++j) chain[j] = O::combine(chain[j], __shfl_down_sync(~0U, chain[j], apart));
     }
     K3SPEC_UNROLL
-    for (int half = V / 2; half > 0; half /= 2) take_in<O>(chain, half);
+    for (int half = V / 2; half > 0; half /= 2) fold_upper_half<O>(chain, half);
     return from_first(chain[0]);
   }
 
  private:
   template <class O, class S>
-  __device__ static void take_in(S (&chain)[chains_per_thread], int half) {
+  __device__ static void fold_upper_half(S (&chain)[chains_per_thread], int half) {
     K3SPEC_UNROLL
     for (int c = 0; c < chains_per_thread / 2; ++c) {
       if (c < half) chain[c] = O::combine(chain[c], chain[c + half]);
