@@ -26,10 +26,10 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
-#include <k3spec/io/newest_checkpoint.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/checkpoint_manifest.hpp>
 #include <k3spec/io/checkpoint_places.hpp>
+#include <k3spec/io/newest_checkpoint.hpp>
 #include <k3spec/io/run_lock.hpp>
 
 namespace K3SPEC_NAMESPACE {
