@@ -162,4 +162,9 @@ for kind in eagle3 dflash dspark; do
 done
 (ulimit -v 1000000 && row 1 "--batch, --length and --accumulate: found a plan of *, wanted at most *, which are available" \
   "${long[@]}" --length 100000) || exit 1
+plan=(speculate --target "$dir/target" --text "$dir/target/heldout.txt" --prompt-length 16384 --chain 16)
+for form in eagle3 dflash dspark; do plan+=(--draft "tests/data/drafts/${form}_k3_tiny"); done
+(ulimit -v 100000 && row 1 "--prompt-length, --tokens and --chain: found a plan of *, wanted at most *, which are available" \
+  "${plan[@]}" --tokens 16384) || exit 1
+(ulimit -v 100000 && row 1 "$dir/target: found neither, wanted model.safetensors *" "${plan[@]}" --tokens 1) || exit 1
 [[ ! -e "$dir/e" ]] || fail "a refused command line left $dir/e"

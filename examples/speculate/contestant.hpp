@@ -1,8 +1,10 @@
 #pragma once
 /// \file
 /// A way to decode, whatever the draft behind it.
-/// defines: Target, Contestant, make_eagle3_kimi_k3, make_eagle3_deepseek_v3, make_dflash, make_dspark
+/// defines: Target, Contestant, Entry, model_bytes, make_entry, enter_eagle3_kimi_k3, enter_eagle3_deepseek_v3,
+/// enter_dflash, enter_dspark
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -27,30 +29,43 @@ struct Contestant {
   std::function<DecodeResult(const Cpu&, std::span<const index_t>)> generate;
 };
 
-/// A loaded draft with its decoder. \param source  (loaded draft) -> the session's source
+/// One whose draft is still to be loaded.
+struct Entry {
+  std::uint64_t bytes;  ///< of the draft and all that its decoder holds
+  std::function<Contestant(const Target&)> load;
+};
+
+/// Bytes of a model's parameters, as they are read and as they are laid out to run.
+template <class Model>
+constexpr std::uint64_t model_bytes = 2 * sizeof(float) * static_cast<std::uint64_t>(parameter_count<Model>);
+
+/// A draft with its decoder. \param source  (loaded draft) -> the session's source
 template <class Draft, class Session, class F>
-Contestant make_contestant(const Target& target, const std::filesystem::path& folder, index_t capacity,
-                           const DecodeOptions& options, F&& source) {
+Entry make_entry(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options, F source) {
+  using Decoder = SpeculativeDecoder<TargetConfig, Session>;
   struct Both {
     LoadedDraft<Draft, float> draft;
-    SpeculativeDecoder<TargetConfig, Session> decoder;
+    Decoder decoder;
 
     Both(const Target& target, LoadedDraft<Draft, float> loaded, index_t capacity, const DecodeOptions& options, F& f)
         : draft(std::move(loaded)), decoder(target, draft.layer_ids, draft.conventions, f(draft), capacity, options) {}
   };
-  const auto both = std::make_shared<Both>(target, load_draft<Draft, float>(folder), capacity, options, source);
-  return {std::string(names_of<DraftKind>[static_cast<std::size_t>(Draft::kind)]), both->decoder.chain(),
-          [both](const Cpu& cpu, std::span<const index_t> prompt) { return both->decoder.generate(cpu, prompt); }};
+  auto load = [=](const Target& target) mutable -> Contestant {
+    const auto both = std::make_shared<Both>(target, load_draft<Draft, float>(folder), capacity, options, source);
+    return {std::string(names_of<DraftKind>[static_cast<std::size_t>(Draft::kind)]), both->decoder.chain(),
+            [both](const Cpu& cpu, std::span<const index_t> prompt) { return both->decoder.generate(cpu, prompt); }};
+  };
+  const auto file = folder / draft_config_name;
+  const auto conventions = io::draft_conventions<Draft::kind>(io::read_json(file), file.string());
+  return {model_bytes<Draft> + Decoder::bytes(conventions, capacity, options), std::move(load)};
 }
 
 // One file each: together they would take a compiler minutes. The target must outlive the contestant.
-Contestant make_eagle3_kimi_k3(const std::string& version, const Target& target, const std::filesystem::path& folder,
-                               index_t capacity, const DecodeOptions& options);
-Contestant make_eagle3_deepseek_v3(const std::string& version, const Target& target,
-                                   const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
-Contestant make_dflash(const Target& target, const std::filesystem::path& folder, index_t capacity,
-                       const DecodeOptions& options);
-Contestant make_dspark(const Target& target, const std::filesystem::path& folder, index_t capacity,
-                       const DecodeOptions& options);
+Entry enter_eagle3_kimi_k3(const std::string& version, const std::filesystem::path& folder, index_t capacity,
+                           const DecodeOptions& options);
+Entry enter_eagle3_deepseek_v3(const std::string& version, const std::filesystem::path& folder, index_t capacity,
+                               const DecodeOptions& options);
+Entry enter_dflash(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
+Entry enter_dspark(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
 
 }  // namespace k3spec::examples

@@ -5,11 +5,10 @@
 
 namespace k3spec::examples {
 
-Contestant make_dflash(const Target& target, const std::filesystem::path& folder, index_t capacity,
-                       const DecodeOptions& options) {
+Entry enter_dflash(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options) {
   using Draft = DFlashDraft<configs::KimiK3TinyDFlash>;
   using Session = BlockSession<Draft, float>;
-  return make_contestant<Draft, Session>(target, folder, capacity, options, [](const auto& draft) {
+  return make_entry<Draft, Session>(folder, capacity, options, [](const auto& draft) {
     return typename Session::Source{draft.parameters.weights()};
   });
 }

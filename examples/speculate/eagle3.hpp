@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// EAGLE-3 drafts of either version, with one backbone.
-/// defines: make_eagle3_with
+/// defines: enter_eagle3_with
 
 #include <string>
 #include <vector>
@@ -15,12 +15,12 @@
 namespace k3spec::examples {
 
 template <class Base>
-Contestant make_eagle3_with(const std::string& version, const Target& target, const std::filesystem::path& folder,
-                            index_t capacity, const DecodeOptions& options) {
+Entry enter_eagle3_with(const std::string& version, const std::filesystem::path& folder, index_t capacity,
+                        const DecodeOptions& options) {
   return with_eagle3_version<Base>(version, [&]<class Config> {
     using Draft = Eagle3Draft<Config>;
     using Session = Eagle3Session<Draft, float>;
-    return make_contestant<Draft, Session>(target, folder, capacity, options, [](const auto& draft) {
+    return make_entry<Draft, Session>(folder, capacity, options, [](const auto& draft) {
       const auto ids = draft.vocabulary.target_ids();
       return typename Session::Source{draft.parameters.weights(), {ids.data(), ids.data() + ids.size()}};
     });

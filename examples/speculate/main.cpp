@@ -2,6 +2,7 @@
 // token takes and how long each other one. Greedy decoding must give the same tokens with and without a draft.
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@
 
 using namespace k3spec;
 using examples::Contestant;
+using examples::Entry;
 using examples::Options;
 using examples::Outcome;
 using examples::TargetConfig;
@@ -102,8 +104,7 @@ void check_drafts(const Options& o) {
 }
 
 /// The draft in a folder, by what its config.json says it is.
-Contestant open_draft(const examples::Target& target, const std::filesystem::path& folder, index_t capacity,
-                      const Options& o) {
+Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const Options& o) {
   const auto file = folder / draft_config_name;
   const io::json config = io::read_json(file);
   const DraftKind kind = kind_of(config, file.string());
@@ -115,12 +116,20 @@ Contestant open_draft(const examples::Target& target, const std::filesystem::pat
                                 printable(file.string()), "5 tokens are drafted at a time unless --chain says so"));
     }
     const auto form = examples::eagle3_form_of(config);
-    const auto make =
-        form.backbone == Backbone::deepseek_v3 ? examples::make_eagle3_deepseek_v3 : examples::make_eagle3_kimi_k3;
-    return make(form.version, target, folder, capacity, options);
+    const auto enter =
+        form.backbone == Backbone::deepseek_v3 ? examples::enter_eagle3_deepseek_v3 : examples::enter_eagle3_kimi_k3;
+    return enter(form.version, folder, capacity, options);
   }
-  if (kind == DraftKind::dflash) return examples::make_dflash(target, folder, capacity, options);
-  return examples::make_dspark(target, folder, capacity, options);
+  if (kind == DraftKind::dflash) return examples::enter_dflash(folder, capacity, options);
+  return examples::enter_dspark(folder, capacity, options);
+}
+
+/// Refuses what the machine has no memory for.
+void check_plan(const std::vector<Entry>& entries, index_t capacity, const DecodeOptions& options) {
+  std::uint64_t bytes =
+      examples::model_bytes<K3Target<TargetConfig>> + PlainDecoder<TargetConfig, float>::bytes(capacity, options);
+  for (const Entry& entry : entries) bytes += entry.bytes;
+  examples::check_memory("--prompt-length, --tokens and --chain", bytes);
 }
 
 Contestant plain_decoding(const examples::Target& target, index_t capacity, const DecodeOptions& options) {
@@ -135,13 +144,16 @@ void decode(Options& o) {
   for (auto& draft : o.drafts) draft = examples::found_draft(draft);
   check_drafts(o);
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
+  const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
+  std::vector<Entry> entries;
+  for (const auto& folder : o.drafts) entries.push_back(enter_draft(folder, capacity, o));
+  check_plan(entries, capacity, o.decode);
   Parameters<K3Target<TargetConfig>, float> target_parameters;
   examples::say_notes(load_target<TargetConfig>(o.target, target_parameters));
   const examples::Target target(target_parameters.weights());
-  const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
 
   std::vector<Contestant> all{plain_decoding(target, capacity, o.decode)};
-  for (const auto& folder : o.drafts) all.push_back(open_draft(target, folder, capacity, o));
+  for (const Entry& entry : entries) all.push_back(entry.load(target));
   for (const auto& c : all) (void)c.generate(cpu, prompts.front());  // warms caches and threads
   std::vector<Outcome> outcomes(all.size());
   for (index_t r = 0; r < o.repeat; ++r) {

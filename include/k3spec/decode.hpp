@@ -8,6 +8,7 @@
 
 // decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>
+#include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/decode_options.hpp>
@@ -18,6 +19,7 @@
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/sampling.hpp>
+#include <k3spec/decode/session_sizes.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/target_session.hpp>

@@ -34,6 +34,7 @@ class Oracle {
   static std::vector<Tap> taps(std::span<const index_t> ids, index_t n, const Conventions& conventions) {
     return eagle3_taps(ids, n, conventions);
   }
+  static std::size_t bytes(const SessionSize&) { return 0; }
 
   template <class Target>
   Oracle(const Target&, Source source, const SessionSize&) : log_(*source.log) {}
@@ -72,7 +73,7 @@ std::vector<float> states_of(std::span<const index_t> text, std::span<const inde
                              const Eagle3Conventions& conventions = {}) {
   const auto n = static_cast<index_t>(text.size());
   const auto taps = Oracle::taps(ids, Config::num_hidden_layers, conventions);
-  TargetSession<Config, float> session(*tiny().target, taps, n, n, 0, 0);
+  TargetSession<Config, float> session(*tiny().target, taps, {n, n, 0, 0});
   session.forward(Cpu{}, text, 0);
   const auto rows = session.tapped(n);
   return {rows.data(), rows.data() + rows.size()};

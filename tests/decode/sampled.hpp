@@ -53,7 +53,7 @@ template <class Config, class Choose = Plainly>
 std::vector<std::vector<double>> distributions(const FrozenTarget<Config, float>& target, std::vector<index_t> text,
                                                index_t choices, const Choose& choose = {}) {
   const auto n = static_cast<index_t>(text.size());
-  TargetSession<Config, float> session(target, {}, n, n, choices, 0);
+  TargetSession<Config, float> session(target, {}, {n, n, choices, 0});
   session.forward(Cpu{}, text, choices);
   std::vector<std::vector<double>> all;
   for (index_t r = 0; r < choices; ++r) {
@@ -130,7 +130,7 @@ double tiny_p(Session& session, std::vector<Tap> taps, double least_accepted) {
   }
   std::vector<double> counts(Config::vocab_size), exact(Config::vocab_size);
   double accepted = 0;
-  TargetSession<Config, float> target(*tiny().target, std::move(taps), 16, 16, 1, 0);
+  TargetSession<Config, float> target(*tiny().target, taps, {16, 16, 1, 0});
   for (index_t x = 0; x < Config::vocab_size; ++x) {
     std::vector<index_t> text = prompt, next(prompt.begin() + 1, prompt.end());
     text.push_back(x), next.push_back(x);

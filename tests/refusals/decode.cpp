@@ -154,7 +154,7 @@ TEST_CASE("block drafts' heads") {
 }
 
 TEST_CASE("a target session") {
-  TargetSession<Config, float> s(target(), {{Tap::What::embedding}}, 6, 4, 3, 2, 2);
+  TargetSession<Config, float> s(target(), {{Tap::What::embedding}}, {6, 4, 3, 2, 2});
   const auto forward = [&](Arguments& a) {
     s.reset(0), s.reset(1);
     const auto ids = a.tokens("counts", {0, 1, 22}, vocab, Blame::any, "token id");

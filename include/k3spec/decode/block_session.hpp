@@ -18,7 +18,7 @@
 
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/require_shape.hpp>
-#include <k3spec/decode/block_heads.hpp>
+#include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/layers/packed.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
@@ -34,6 +34,8 @@ class BlockSession {
   using Attention = typename Backbone::Attention;
   using Absorbed = AbsorbedAttention<Config, T>;
   using Heads = BlockHeads<Draft, T>;
+  using Memory = BlockMemory<Draft, T>;
+  using Block = BlockScratch<Draft, T>;
 
  public:
   using value_type = T;
@@ -59,6 +61,15 @@ class BlockSession {
     return block_taps(layers, num_hidden_layers, conventions);
   }
 
+  /// Bytes that a session of a chain up to max_chain holds beside its weights.
+  static std::size_t bytes(const SessionSize& size) {
+    require_size(size, max_chain, Heads::has_confidence);
+    return plan_bytes([&](ArenaPlan& a) {
+      Memory::allocate(a, size);
+      Block::allocate(a, size.sequences, size.chain, size.sequences * slots(size.chain));
+    });
+  }
+
   /// A session without a text.
   /// \param target  whose embedding and head DFlash uses; must outlive the session
   /// \throws Error on a mask token that is none, a chain longer than max_chain, and a min_confidence without a
@@ -75,10 +86,8 @@ class BlockSession {
     for (const auto& layer : Draft::backbone(source.weights).layers) {
       absorbed_.emplace_back(layer.self_attn.kv_b_proj.weight.matrix());
     }
-    memory_ = Arena(plan_bytes([&](ArenaPlan& a) {
-      plan(a), Block::allocate(a, size_.sequences, size_.chain, size_.sequences * slots(size_.chain));
-    }));
-    plan(memory_);
+    arena_ = Arena(bytes(size_));
+    m_ = Memory::allocate(arena_, size_);
   }
 
   // ---- Each throws Error on a sequence that is not there
@@ -95,12 +104,12 @@ class BlockSession {
     const auto n = static_cast<index_t>(ids.size());
     require_append(target_states, ids, counts, states, vocabulary, lengths_, size_);
     const auto& w = Draft::backbone(weights_);
-    const auto context = context_.rows(0, n);
-    Backbone::template project_context<T>(cpu, w, Rows<const T, states>(target_states.data(), n), fc_.rows(0, n),
+    const auto context = m_.context.rows(0, n);
+    Backbone::template project_context<T>(cpu, w, Rows<const T, states>(target_states.data(), n), m_.fc.rows(0, n),
                                           context);
     typename Attention::template Keys<T> keys;
-    keys.kv_a = kv_a_.rows(0, n), keys.kv_latent = kv_latent_.rows(0, n);
-    for (std::size_t i = 0; i < cache_.size(); ++i) {
+    keys.kv_a = m_.kv_a.rows(0, n), keys.kv_latent = m_.kv_latent.rows(0, n);
+    for (std::size_t i = 0; i < m_.cache.size(); ++i) {
       Attention::template project_latents<T>(cpu, w.layers[i].self_attn, context, keys);
       index_t row = 0;
       for (index_t b = 0; b < size_.sequences; ++b) {
@@ -140,18 +149,18 @@ class BlockSession {
     }
     most_ = most;
     if (n == 0) return;
-    Scope scope(memory_);
-    const Block block = Block::allocate(memory_, n, most, rows);
+    Scope scope(arena_);
+    const Block block = Block::allocate(arena_, n, most, rows);
     run_layers(cpu, n, block);
-    heads_.begin(cpu, weights_, block.hidden, most, logits_.rows(0, n * most).matrix(), block.heads);
+    heads_.begin(cpu, weights_, block.hidden, most, m_.logits.rows(0, n * most).matrix(), block.heads);
     for (index_t k = 0; k < most && draft_slots(cpu, n, k, samplings, block); ++k) {
     }
   }
   Proposal<S> proposal(index_t sequence) const {
     const Sequence& s = sequences_[checked(sequence)];
     const index_t first = s.block * most_;
-    const std::span<const index_t> drafted{tokens_.data() + first, at(s.drafted)};
-    return {drafted, logits_.rows(first, s.drafted).matrix()};
+    const std::span<const index_t> drafted{m_.tokens.data() + first, at(s.drafted)};
+    return {drafted, m_.logits.rows(first, s.drafted).matrix()};
   }
   /// The same of one sequence.
   Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
@@ -161,7 +170,7 @@ class BlockSession {
 
  private:
   static constexpr index_t latent = Absorbed::latent;
-  static constexpr index_t slots(index_t count) { return count + Heads::first_slot; }
+  static constexpr index_t slots(index_t count) { return Memory::slots(count); }
 
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
   std::size_t checked(index_t sequence) const {
@@ -177,45 +186,10 @@ class BlockSession {
     bool goes_on = false;
   };
 
-  /// What one call of draft works with.
-  struct Block {
-    typename Backbone::template Activations<T> backbone;
-    typename Absorbed::Scratch attention;
-    typename BlockHeads<Draft, T>::Block heads;
-    Vector<index_t> ids, previous;
-    Rows<T, Draft::hidden> noise;
-    Rows<T, Draft::hidden> hidden;  ///< [blocks · most, H], of the slots that predict; 0 where a block is shorter
-
-    /// Working memory of a draft.
-    /// \param most  tokens of the longest block \param rows  slots of all blocks
-    template <Allocator A>
-    static constexpr Block allocate(A& a, index_t blocks, index_t most, index_t rows) {
-      Block b{Backbone::template Activations<T>::allocate(a, 0, rows),
-              Absorbed::Scratch::allocate(a, rows),
-              BlockHeads<Draft, T>::Block::allocate(a, blocks, most),
-              {},
-              {},
-              {},
-              {}};
-      take_rows(a, rows, b.ids), take_rows(a, blocks, b.previous), take_rows(a, rows, b.noise);
-      take_rows(a, blocks * most, b.hidden);
-      return b;
-    }
-  };
-
-  template <Allocator A>
-  void plan(A& a) {
-    for (auto& c : cache_) take_rows(a, size_.sequences * positions(), c);
-    take_rows(a, size_.rows, fc_), take_rows(a, size_.rows, context_), take_rows(a, size_.rows, kv_a_);
-    take_rows(a, size_.rows, kv_latent_);
-    take_rows(a, size_.sequences * size_.chain, logits_), take_rows(a, size_.sequences * size_.chain, tokens_);
-  }
-
-  /// Of a sequence's cache: the context's, and those of a block behind them.
-  index_t positions() const { return size_.capacity + slots(size_.chain); }
   /// A sequence's cache in layer i.
   Rows<T, latent> of(std::size_t i, index_t sequence) const {
-    return cache_[i].rows(sequence * positions(), positions());
+    const index_t n = Memory::positions(size_);
+    return m_.cache[i].rows(sequence * n, n);
   }
   template <AnyView L, AnyView R>
   static void remember(const Cpu& cpu, const L& kv_latent, const R& k_rope, const Rows<T, latent>& to) {
@@ -270,13 +244,13 @@ class BlockSession {
     const index_t most = most_;
     for (index_t i = 0; i < n; ++i) {
       const Sequence& s = active(i);
-      block.previous(i) = k == 0 || !s.goes_on ? s.anchor : tokens_(i * most + k - 1);
+      block.previous(i) = k == 0 || !s.goes_on ? s.anchor : m_.tokens(i * most + k - 1);
     }
     heads_.step(cpu, weights_, most, k, block.previous, block.heads);
     if constexpr (Heads::has_confidence) {
       if (size_.min_confidence > 0 && !stop_unsure(cpu, n, k, block)) return false;
     }
-    const Matrix<S> logits(logits_.row(k), Extents<dyn, dyn>(n, vocabulary), most * vocabulary);
+    const Matrix<S> logits(m_.logits.row(k), Extents<dyn, dyn>(n, vocabulary), most * vocabulary);
     heads_.correct(cpu, weights_, most, k, logits, block.heads);
     bool any = false;
     for (index_t i = 0; i < n; ++i) {
@@ -285,7 +259,7 @@ class BlockSession {
       const index_t first = length(active_[at(i)]) + 1;
       const std::optional<index_t> token =
           samplings[at(active_[at(i)])].choose(cpu, logits.rows(i, 1), Decision::draft, first + k, first);
-      if (token) tokens_(i * most + k) = *token, s.drafted = k + 1;
+      if (token) m_.tokens(i * most + k) = *token, s.drafted = k + 1;
       s.goes_on = token.has_value() && s.drafted < s.count;
       any = any || s.goes_on;
     }
@@ -315,13 +289,8 @@ class BlockSession {
   std::vector<index_t> lengths_;
   std::vector<index_t> active_;  // the sequence of each block
   index_t most_ = 0;             // tokens of the longest block
-  Arena memory_;
-  std::array<Rows<T, latent>, static_cast<std::size_t>(Backbone::num_layers)> cache_;  // [sequences · positions()]
-  Rows<T, Draft::hidden> fc_, context_;
-  Rows<T, latent> kv_a_;
-  Rows<T, Absorbed::kv_lora> kv_latent_;
-  Rows<S, vocabulary> logits_;  // [blocks · most_], and, at a temperature, weights
-  Vector<index_t> tokens_;      // [blocks · most_] drafted
+  Arena arena_;
+  Memory m_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

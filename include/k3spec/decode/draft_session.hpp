@@ -27,7 +27,7 @@ struct SessionSize {
 
 /// Sequences on their way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
 /// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
-/// source, size). Below, counts has a number for each sequence, 0 or more.
+/// source, size), and holds bytes(size) beside its weights. Below, counts has a number for each sequence, 0 or more.
 /// ```text
 /// reset(sequence)                              makes it empty
 /// append(cpu, states [n, D::states], ids [n], counts)
@@ -43,12 +43,13 @@ struct SessionSize {
 template <class D>
 concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename D::value_type>& states,
                                 std::span<const index_t> ids, index_t n, std::span<const Sampling> samplings,
-                                const typename D::Conventions& conventions) {
+                                const typename D::Conventions& conventions, const SessionSize& size) {
   typename D::Source;
   d.reset(n);
   d.append(cpu, states, ids, ids);
   d.draft(cpu, ids, samplings);
   { d.proposal(n) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
+  { D::bytes(size) } -> std::same_as<std::size_t>;
   { D::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
   { D::default_chain(conventions) + D::max_chain + D::states + D::vocabulary } -> std::convertible_to<index_t>;
   { D::target_hidden } -> std::convertible_to<index_t>;

@@ -54,6 +54,12 @@ class Eagle3Session {
     return eagle3_taps(layers, num_hidden_layers, conventions);
   }
 
+  /// Bytes that a session of a chain up to max_chain holds beside its weights.
+  static std::size_t bytes(const SessionSize& size) {
+    require_size(size, max_chain, false);
+    return plan_bytes([&](ArenaPlan& a) { Memory::allocate(a, size); });
+  }
+
   /// A session without a text.
   /// \throws Error on another number of draft tokens, ids that are no token's or given twice, or a chain longer than
   ///         max_chain
@@ -70,9 +76,9 @@ class Eagle3Session {
     }
     // Range and repetition are the vocabulary's to refuse.
     (void)DraftVocabulary(to_target_, vocabulary);
-    memory_ = Arena(plan_bytes([&](ArenaPlan& a) { plan(a); }));
-    plan(memory_);
-    if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), spread_);
+    arena_ = Arena(bytes(size_));
+    m_ = Memory::allocate(arena_, size_);
+    if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), m_.spread);
   }
 
   // ---- Each throws Error on a sequence that is not there
@@ -88,23 +94,23 @@ class Eagle3Session {
     require_append(aux, ids, counts, states, vocabulary, lengths_, size_);
     const auto n = static_cast<index_t>(ids.size());
     typename Draft::template Activations<T> acts{};
-    acts.fc = fc_.rows(0, n);
-    if constexpr (Draft::config::fc_norm) acts.aux_normed = aux_normed_.rows(0, n);
+    acts.fc = m_.fc.rows(0, n);
+    if constexpr (Draft::config::fc_norm) acts.aux_normed = m_.aux_normed.rows(0, n);
     Draft::template project_hidden_states<T>(cpu, weights_, Rows<const T, Draft::aux_width>(aux.data(), n), acts);
-    const Step s = first_.rows(0, n);
+    const Step s = m_.first.rows(0, n);
     std::copy(ids.begin(), ids.end(), s.ids.data());
     for (index_t b = 0, row = 0; b < size_.sequences; ++b) {
-      for (index_t t = 0; t < counts[at(b)]; ++t) positions_(row++) = length(b) + t;
+      for (index_t t = 0; t < counts[at(b)]; ++t) m_.positions(row++) = length(b) + t;
     }
-    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{positions_.data()});
+    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{m_.positions.data()});
     index_t row = 0;
     for (index_t b = 0; b < size_.sequences; ++b) {
       const index_t m = counts[at(b)];
       if (m == 0) continue;
-      evaluate(cpu, expr::arg<0>, of(kv_, b, length(b), m), s.attention.kv.rows(row, m));
-      evaluate(cpu, expr::arg<0>, of(k_rope_, b, length(b), m), s.attention.rows(row, m).k_rope());
+      evaluate(cpu, expr::arg<0>, of(m_.kv, b, length(b), m), s.attention.kv.rows(row, m));
+      evaluate(cpu, expr::arg<0>, of(m_.k_rope, b, length(b), m), s.attention.rows(row, m).k_rope());
       row += m, lengths_[at(b)] += m;
-      copy_tip(s, acts.fc, row - 1, tips_, tip_hidden_, b);
+      copy_tip(s, acts.fc, row - 1, m_.tips, m_.tip_hidden, b);
     }
   }
   /// The same of one sequence.
@@ -120,9 +126,9 @@ class Eagle3Session {
     require_draft(counts, samplings, lengths_, size_);
     std::fill(drafted_.begin(), drafted_.end(), 0);
     index_t n = begin_chains(counts);
-    Rows<const T, Draft::hidden> in = chain_hidden_;
+    Rows<const T, Draft::hidden> in = m_.chain_hidden;
     for (index_t k = 0; n > 0; ++k) {
-      const Step s = steps_[at(k)].rows(0, n);
+      const Step s = m_.steps[at(k)].rows(0, n);
       in = in.rows(0, n);
       if (k > 0) continue_chains(cpu, s, in, k);
       attend(cpu, n, k);
@@ -135,8 +141,8 @@ class Eagle3Session {
   }
   Proposal<S> proposal(index_t sequence) const {
     const index_t first = sequence * size_.chain, n = drafted_[checked(sequence)];
-    const std::span<const index_t> drafted{tokens_.data() + first, at(n)};
-    return {drafted, size_.sampled ? spread_.rows(first, n).matrix() : Matrix<const S>{}};
+    const std::span<const index_t> drafted{m_.tokens.data() + first, at(n)};
+    return {drafted, size_.sampled ? m_.spread.rows(first, n).matrix() : Matrix<const S>{}};
   }
   /// The same of one sequence.
   Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
@@ -152,18 +158,37 @@ class Eagle3Session {
     return at(sequence);
   }
 
-  template <Allocator A>
-  void plan(A& a) {
-    const index_t n = size_.sequences;
-    take_rows(a, n * size_.capacity, kv_), take_rows(a, n * size_.capacity, k_rope_);
-    take_rows(a, size_.rows, fc_), take_rows(a, std::max(size_.rows, n), positions_);
-    if constexpr (Draft::config::fc_norm) take_rows(a, size_.rows, aux_normed_);
-    first_ = Step::allocate(a, size_.rows);
-    tips_ = Step::allocate(a, n), take_rows(a, n, tip_hidden_), take_rows(a, n, chain_hidden_);
-    for (index_t k = 0; k < size_.chain; ++k) steps_[at(k)] = Step::allocate(a, n);
-    take_rows(a, n, head_in_), take_rows(a, n, logits_), take_rows(a, n * size_.chain, tokens_);
-    if (size_.sampled) take_rows(a, n * size_.chain, spread_);
-  }
+  /// What a session plans for its size.
+  struct Memory {
+    /// [sequences · capacity]
+    Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv;
+    Rows<T, Draft::Attention::rope> k_rope;
+    Rows<T, Draft::hidden> fc;
+    Rows<T, Draft::aux_width> aux_normed;
+    Vector<index_t> positions;
+    Step first, tips;  ///< of appended positions; of each sequence's last one, as far as copy_tip sets it
+    Rows<T, Draft::hidden> tip_hidden, chain_hidden;
+    std::array<Step, Draft::max_steps> steps;
+    Vector<index_t> tokens;  ///< [sequences · chain]
+    Rows<T, Draft::hidden> head_in;
+    Rows<S, Draft::draft_vocabulary> logits;  ///< and, at a temperature, weights
+    Rows<S, Draft::vocabulary> spread;        ///< [sequences · chain] those of drafted tokens, over the target's ids
+
+    template <Allocator A>
+    static Memory allocate(A& a, const SessionSize& size) {
+      Memory m{};
+      const index_t n = size.sequences;
+      take_rows(a, n * size.capacity, m.kv), take_rows(a, n * size.capacity, m.k_rope);
+      take_rows(a, size.rows, m.fc), take_rows(a, std::max(size.rows, n), m.positions);
+      if constexpr (Draft::config::fc_norm) take_rows(a, size.rows, m.aux_normed);
+      m.first = Step::allocate(a, size.rows);
+      m.tips = Step::allocate(a, n), take_rows(a, n, m.tip_hidden), take_rows(a, n, m.chain_hidden);
+      for (index_t k = 0; k < size.chain; ++k) m.steps[at(k)] = Step::allocate(a, n);
+      take_rows(a, n, m.head_in), take_rows(a, n, m.logits), take_rows(a, n * size.chain, m.tokens);
+      if (size.sampled) take_rows(a, n * size.chain, m.spread);
+      return m;
+    }
+  };
 
   /// Rows [begin, begin + n) of a sequence's cache.
   template <index_t C>
@@ -188,7 +213,7 @@ class Eagle3Session {
     });
     index_t n = 0;
     for (; n < size_.sequences && counts[at(order_[at(n)])] > 0; ++n) {
-      copy_tip(tips_, tip_hidden_, order_[at(n)], steps_[0], chain_hidden_, n);
+      copy_tip(m_.tips, m_.tip_hidden, order_[at(n)], m_.steps[0], m_.chain_hidden, n);
     }
     return n;
   }
@@ -197,10 +222,10 @@ class Eagle3Session {
   void continue_chains(const Cpu& cpu, const Step& s, const Rows<const T, Draft::hidden>& in, index_t k) {
     for (index_t i = 0; i < s.ids.extent(0); ++i) {
       const index_t b = order_[at(i)];
-      s.ids(i) = tokens_(b * size_.chain + k - 1);
-      positions_(i) = length(b) - 1;
+      s.ids(i) = m_.tokens(b * size_.chain + k - 1);
+      m_.positions(i) = length(b) - 1;
     }
-    Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{positions_.data(), 0, 0, k});
+    Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{m_.positions.data(), 0, 0, k});
   }
 
   /// Step k of the first n sequences in order_.
@@ -211,9 +236,9 @@ class Eagle3Session {
     parallel_for(n == 1 ? Cpu{1} : device, n, [&](index_t i) {
       const index_t b = order_[at(i)];
       AttentionSteps<const T> all;
-      all.add({of(kv_, b, 0, length(b)).matrix(), of(k_rope_, b, 0, length(b)).matrix()});
-      for (index_t j = 1; j <= k; ++j) all.add(steps_[at(j)].rows(i, 1).keys());
-      const Step s = steps_[at(k)].rows(i, 1);
+      all.add({of(m_.kv, b, 0, length(b)).matrix(), of(m_.k_rope, b, 0, length(b)).matrix()});
+      for (index_t j = 1; j <= k; ++j) all.add(m_.steps[at(j)].rows(i, 1).keys());
+      const Step s = m_.steps[at(k)].rows(i, 1);
       const auto span = AttentionSpan{1, 1, length(b), length(b) - 1};
       ttt_attention_forward(n == 1 ? cpu : Cpu{1},
                             Draft::template attention_problem<T>(s, span, all, CausalVisibility{nullptr, length(b)}),
@@ -224,20 +249,21 @@ class Eagle3Session {
   /// Token k of the chains, as the target's ids.
   void choose(const Cpu& cpu, const Step& s, std::span<const Sampling> samplings, index_t k) {
     const index_t n = s.out.extent(0);
-    Draft::head_input(cpu, weights_, s.out, head_in_.rows(0, n));
-    Draft::compute_logits(cpu, weights_, head_in_.rows(0, n), logits_.rows(0, n));
+    Draft::head_input(cpu, weights_, s.out, m_.head_in.rows(0, n));
+    Draft::compute_logits(cpu, weights_, m_.head_in.rows(0, n), m_.logits.rows(0, n));
     for (index_t i = 0; i < n; ++i) {
       const index_t b = order_[at(i)], first = length(b) + 1;
       const bool goes_on = drafted_[at(b)] == k;
       std::optional<index_t> token;
-      if (goes_on) token = samplings[at(b)].choose(cpu, logits_.rows(i, 1).matrix(), Decision::draft, first + k, first);
+      if (goes_on)
+        token = samplings[at(b)].choose(cpu, m_.logits.rows(i, 1).matrix(), Decision::draft, first + k, first);
       if (!token) {
         // What goes on beside it must not meet numbers that are none.
-        tokens_(b * size_.chain + k) = 0;
+        m_.tokens(b * size_.chain + k) = 0;
         std::fill_n(s.out.row(i), Draft::hidden, T{});
         continue;
       }
-      tokens_(b * size_.chain + k) = to_target_[at(*token)];
+      m_.tokens(b * size_.chain + k) = to_target_[at(*token)];
       if (!samplings[at(b)].is_greedy()) spread(i, b * size_.chain + k);
       drafted_[at(b)] = k + 1;
     }
@@ -245,9 +271,9 @@ class Eagle3Session {
 
   /// Weights of row i over the target's ids. What the draft cannot say stays 0.
   void spread(index_t i, index_t row) {
-    S* to = spread_.row(row);
+    S* to = m_.spread.row(row);
     for (const index_t id : to_target_) to[id] = 0;
-    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[at(j)]] += logits_(i, j);
+    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[at(j)]] += m_.logits(i, j);
   }
 
   typename Draft::template Weights<Packed<T>> weights_;
@@ -255,19 +281,8 @@ class Eagle3Session {
   SessionSize size_;
   std::vector<index_t> lengths_, drafted_;  // of each sequence
   std::vector<index_t> order_;              // the sequences that draft, longest chains first
-  Arena memory_;
-  Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv_;  // [sequences · capacity]
-  Rows<T, Draft::Attention::rope> k_rope_;
-  Rows<T, Draft::hidden> fc_;
-  Rows<T, Draft::aux_width> aux_normed_;
-  Vector<index_t> positions_;
-  Step first_, tips_;  // of appended positions; of each sequence's last one, as far as copy_tip sets it
-  Rows<T, Draft::hidden> tip_hidden_, chain_hidden_;
-  std::array<Step, Draft::max_steps> steps_;
-  Vector<index_t> tokens_;  // [sequences · chain]
-  Rows<T, Draft::hidden> head_in_;
-  Rows<S, Draft::draft_vocabulary> logits_;  // and, at a temperature, weights
-  Rows<S, Draft::vocabulary> spread_;        // [sequences · chain] those of drafted tokens, over the target's ids
+  Arena arena_;
+  Memory m_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -27,6 +27,8 @@ class NoDraft {
 
   static std::vector<Tap> taps(std::span<const index_t>, index_t, const Conventions&) { return {}; }
 
+  static std::size_t bytes(const SessionSize&) { return 0; }
+
   template <class Target>
   NoDraft(const Target&, const Source&, const SessionSize&) {}
 

@@ -70,7 +70,14 @@ class PlainDecoder {
       : options_(options.checked(capacity, Config::vocab_size)),
         capacity_(capacity),
         text_(options),
-        session_(target, {}, capacity, std::min(options.prefill_chunk, capacity), 1, 0) {}
+        session_(target, {}, session_size(capacity, options)) {}
+
+  /// Bytes that a decoder holds beside the target.
+  /// \throws Error on options out of range
+  static std::size_t bytes(index_t capacity, const DecodeOptions& options) {
+    options.checked(capacity, Config::vocab_size);
+    return TargetSession<Given, T>::bytes(0, session_size(capacity, options));
+  }
 
   /// What generate draws from now on; see DecodeOptions.
   void reseed(std::uint64_t seed) { options_.seed = seed; }
@@ -92,6 +99,10 @@ class PlainDecoder {
   }
 
  private:
+  static TargetSessionSize session_size(index_t capacity, const DecodeOptions& options) {
+    return {.capacity = capacity, .rows = std::min(options.prefill_chunk, capacity), .choices = 1, .rollback = 0};
+  }
+
   DecodeOptions options_;
   index_t capacity_;
   Continuation text_;

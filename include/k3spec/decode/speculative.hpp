@@ -17,8 +17,8 @@
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
-#include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/running_texts.hpp>
+#include <k3spec/decode/session_sizes.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -47,18 +47,27 @@ class SpeculativeDecoder {
                      const typename Session::Conventions& conventions, typename Session::Source draft, index_t capacity,
                      const DecodeOptions& options, index_t texts = 1)
       : options_(options.checked(capacity, TargetConfig::vocab_size, Session::max_chain)),
-        chain_(options.chain.value_or(Session::default_chain(conventions))),
+        chain_(chain_of(options, conventions)),
         capacity_(capacity),
         texts_(options, texts),
-        target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), capacity + chain_, rows(),
-                texts * (chain_ + 1), chain_ + 1, texts),
-        draft_(target, std::move(draft),
-               {capacity, rows(), chain_, options.temperature != 0, options.min_confidence, texts}),
-        ids_(at(rows())),
+        target_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions),
+                target_size(options, chain_, capacity, texts)),
+        draft_(target, std::move(draft), draft_size(options, chain_, capacity, texts)),
+        ids_(at(draft_size(options, chain_, capacity, texts).rows)),
         next_(ids_.size()),
         counts_(at(texts)),
         choices_(counts_.size()),
         samplings_(counts_.size()) {}
+
+  /// Bytes that a decoder holds beside the target and the draft's weights, as far as they depend on what is given here.
+  /// \throws Error on options out of range
+  static std::size_t bytes(const typename Session::Conventions& conventions, index_t capacity,
+                           const DecodeOptions& options, index_t texts = 1) {
+    options.checked(capacity, TargetConfig::vocab_size, Session::max_chain);
+    const index_t chain = chain_of(options, conventions), taps = Session::states / TargetConfig::hidden_size;
+    return TargetSession<GivenTarget, T>::bytes(taps, target_size(options, chain, capacity, texts)) +
+           Session::bytes(draft_size(options, chain, capacity, texts));
+  }
 
   /// Tokens drafted per verification.
   index_t chain() const { return chain_; }
@@ -147,8 +156,8 @@ class SpeculativeDecoder {
   using S = accumulate_t<T>;
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
 
-  index_t rows() const {
-    return std::max(std::min(options_.prefill_chunk, capacity_ * texts_.places()), texts_.places() * (chain_ + 1));
+  static index_t chain_of(const DecodeOptions& options, const typename Session::Conventions& conventions) {
+    return options.chain.value_or(Session::default_chain(conventions));
   }
 
   /// The first n of a vector.
@@ -199,7 +208,7 @@ class SpeculativeDecoder {
     for (const index_t b : running) {
       RunningText& t = texts_[b];
       counts_[at(b)] = 0;
-      t.guarded([&] { counts_[at(b)] = extend(cpu, b, first(next_, rows()).subspan(at(n))); });
+      t.guarded([&] { counts_[at(b)] = extend(cpu, b, std::span(next_).subspan(at(n))); });
       if (t.is_finished()) counts_[at(b)] = 0;
       n += counts_[at(b)];
     }

@@ -3,7 +3,7 @@
 /// Sequences on their way through the target: forwards over new tokens of all of them with their hidden states and
 /// logits, and taking tokens back after a rejection, of each sequence another number. All memory is planned when it is
 /// made.
-/// defines: TargetSession
+/// defines: TargetSessionSize, TargetSession
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +11,22 @@
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/checked.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/target/forward.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+/// What a target session plans its memory for.
+struct TargetSessionSize {
+  index_t capacity;  ///< positions of each sequence, the prompt's and the drafted ones included
+  index_t rows;      ///< the most tokens of one forward, of all sequences together
+  index_t choices;   ///< the most of them that logits are wanted for
+  index_t rollback;  ///< the most tokens of a forward, of each sequence, that can be taken back
+  index_t sequences = 1;
+};
 
 /// Config is the target's.
 template <ForTarget Given, Element T>
@@ -28,25 +38,21 @@ class TargetSession {
   using S = accumulate_t<T>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 
+  /// Bytes that a session holds.
+  /// \param taps  how many hidden states each forward keeps
+  /// \throws Error on sizes that are negative or cannot be addressed
+  static std::size_t bytes(index_t taps, const TargetSessionSize& size) {
+    const Elements e = elements(taps, size);
+    return Target::State::bytes(state_size(size)) + scratch_bytes(size) +
+           sizeof(T) * static_cast<std::size_t>(e.last + e.tapped + e.chosen) +
+           sizeof(S) * static_cast<std::size_t>(e.logits) + sizeof(index_t) * static_cast<std::size_t>(size.choices) +
+           sizeof(Place) * static_cast<std::size_t>(size.sequences);
+  }
+
   /// A session without a text.
-  /// \param taps       hidden states that each forward keeps
-  /// \param capacity   positions of each sequence, the prompt's and the drafted ones included
-  /// \param rows       the most tokens of one forward, of all sequences together
-  /// \param choices    the most of them that logits are wanted for
-  /// \param rollback   the most tokens of a forward, of each sequence, that can be taken back
-  TargetSession(const Target& target, std::vector<Tap> taps, index_t capacity, index_t rows, index_t choices,
-                index_t rollback, index_t sequences = 1)
-      : target_(target),
-        taps_(std::move(taps)),
-        rows_(rows),
-        state_(StateSize{sequences, capacity, rollback}),
-        scratch_(sequences == 1 ? Target::scratch_bytes(1, rows) : Target::ragged_scratch_bytes(sequences, rows)),
-        last_(checked_product(rows, hidden)),
-        tapped_(checked_product(rows, width())),
-        chosen_(checked_product(choices, hidden)),
-        logits_(checked_product(choices, vocab)),
-        top_(choices),
-        places_(static_cast<std::size_t>(sequences)) {}
+  /// \param taps  hidden states that each forward keeps
+  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size)
+      : TargetSession(target, taps, size, elements(static_cast<index_t>(taps.size()), size)) {}
 
   /// Starts a sequence anew.
   void reset(index_t sequence = 0) { state_.reset(sequence); }
@@ -105,7 +111,7 @@ class TargetSession {
   /// Tapped states of the first n tokens that the last forward ran of the first sequence, [n, taps · hidden].
   /// \throws Error on more than one forward may have
   Matrix<const T> tapped(index_t n) const {
-    require_part("target session: tapped", 0, n, rows_);
+    require_part("target session: tapped", 0, n, size_.rows);
     return Matrix<const T>(tapped_.data(), n, width());
   }
   /// Those of the first counts[b] tokens of every sequence, moved together; once after a forward.
@@ -134,9 +140,35 @@ class TargetSession {
     index_t row = 0, choice = 0, choices = 0, rows = 0;
   };
 
+  struct Elements {
+    index_t last, tapped, chosen, logits;
+  };
+  static Elements elements(index_t taps, const TargetSessionSize& size) {
+    return {checked_product(size.rows, hidden), checked_product(size.rows, taps, hidden),
+            checked_product(size.choices, hidden), checked_product(size.choices, vocab)};
+  }
+  static StateSize state_size(const TargetSessionSize& size) { return {size.sequences, size.capacity, size.rollback}; }
+  static std::size_t scratch_bytes(const TargetSessionSize& size) {
+    return size.sequences == 1 ? Target::scratch_bytes(1, size.rows)
+                               : Target::ragged_scratch_bytes(size.sequences, size.rows);
+  }
+
+  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size, const Elements& e)
+      : target_(target),
+        taps_(taps),
+        size_(size),
+        state_(state_size(size)),
+        scratch_(scratch_bytes(size)),
+        last_(e.last),
+        tapped_(e.tapped),
+        chosen_(e.chosen),
+        logits_(e.logits),
+        top_(size.choices),
+        places_(static_cast<std::size_t>(size.sequences)) {}
+
   void check(index_t n, std::span<const index_t> counts, std::span<const index_t> choices) const {
     const index_t sequences = state_.sequences();
-    require_part("target session: ids", 0, n, rows_);
+    require_part("target session: ids", 0, n, size_.rows);
     require_count("target session: counts", static_cast<index_t>(counts.size()), sequences, " sequences");
     require_count("target session: choices", static_cast<index_t>(choices.size()), sequences, " sequences");
     index_t left = top_.size();
@@ -155,7 +187,7 @@ class TargetSession {
 
   const Target& target_;
   std::vector<Tap> taps_;
-  index_t rows_;
+  TargetSessionSize size_;
   typename Target::State state_;
   Arena scratch_;
   Buffer<T> last_, tapped_, chosen_;
