@@ -37,16 +37,13 @@ struct Problem {
         scores(static_cast<std::size_t>(n * heads * attention_tile), std::numeric_limits<S>::quiet_NaN()),
         top(static_cast<std::size_t>(n * heads)), total(top);
     const auto seen = [&](index_t t) { return sees(first + t); };
-    LatentAttention<S, S, decltype(seen)>{Matrix<const S>(q.data() + first * heads * width, n * heads, width),
-                                          Matrix<const S>(kv.data(), positions, width),
-                                          Matrix<S>(o.data(), n * heads, latent),
-                                          Matrix<S>(scores.data(), n * heads, attention_tile),
-                                          Vector<S>(top.data(), n * heads),
-                                          Vector<S>(total.data(), n * heads),
-                                          seen,
-                                          heads,
-                                          scale}
-        .run();
+    const LatentSequence<S, decltype(seen)> sequence{Matrix<S>(const_cast<S*>(kv.data()), positions, width), 0, n,
+                                                     seen};
+    latent_attention(
+        Cpu{1}, LatentAttention<S, decltype(seen)>{
+                    Matrix<const S>(q.data() + first * heads * width, n * heads, width),
+                    Matrix<S>(o.data(), n * heads, latent), Matrix<S>(scores.data(), n * heads, attention_tile),
+                    Vector<S>(top.data(), n * heads), Vector<S>(total.data(), n * heads), &sequence, 1, heads, scale});
     return o;
   }
 

@@ -98,11 +98,6 @@ TEST_CASE("rows of a matrix") {
     const Vector<const float> x(a.memory<float>(3), 3);
     sums_of_squares<float>(device, x, a.vector<double>("sums", 1));
   });
-  refuses({"ops/short_conv.hpp short_conv"}, [](Arguments& a) {
-    short_conv<float, float, float>(device, a.matrix<const float>("x", 6, 5, Blame::any),
-                                    a.matrix<const float>("w", 4, 5, Blame::any),
-                                    a.matrix<float>("y", 3, 5, Blame::any));
-  });
   refuses({"ops/attention_residual.hpp attention_residual"}, [](Arguments& a) {
     std::vector<Matrix<float>> values{a.matrix<float>("values", 3, 5), a.matrix<float>("values", 3, 5)};
     const auto w = a.vector<const float>("w", 5);
@@ -111,6 +106,50 @@ TEST_CASE("rows of a matrix") {
   CHECK_THROWS_WITH_AS(
       (attention_residual<float, const float>(device, {}, Vector<const float>(), 1e-5, Matrix<float>())),
       "attention_residual: values: found 0, wanted 1 to 64", Error);
+}
+
+namespace {
+
+/// Two sequences, of 2 tokens that are logged and of 1 that is not, with logs of 2.
+std::vector<KdaSequence<float>> kda_sequences(Arguments& a) {
+  const auto memory = [&] {
+    return KdaMemory<float>{a.memory<float>(2 * KdaLayout<float, 4>::state_size),
+                            a.memory<float>(2 * 2 * KdaLayout<float, 4>::log_size),
+                            a.matrix<float>("window", 3 + 2, 3 * 5), 2};
+  };
+  const index_t row = a.index("rows of a sequence", 2, 3), logged = a.most("logged tokens", 2);
+  return {{memory(), 0, logged, a.most("pending tokens", 2), true}, {memory(), row, 1, 0, false}};
+}
+
+}  // namespace
+
+TEST_CASE("Kimi delta attention") {
+  refuses({"ops/short_conv.hpp short_conv"}, [](Arguments& a) {
+    const auto sequences = kda_sequences(a);
+    const auto w = [&] { return a.matrix<const float>("w", 4, 5, Blame::any); };
+    const auto y = [&] { return a.matrix<float>("y", 3, 5, Blame::any); };
+    const index_t rows = a.least("scratch", 3 + 1), columns = a.extent("scratch", 3 * 5);
+    short_conv(device, ShortConv<float>{a.matrix<const float>("x", 3, 3 * 5, Blame::any),
+                                        {w(), w(), w()},
+                                        {y(), y(), y()},
+                                        a.of<float>(rows, columns),
+                                        sequences.data(),
+                                        2});
+  });
+  refuses({"ops/kda.hpp kda_recurrence"}, [](Arguments& a) {
+    KdaSequence<float> sequence{{a.memory<float>(2 * KdaLayout<float, 4>::state_size),
+                                 a.memory<float>(2 * 2 * KdaLayout<float, 4>::log_size),
+                                 {},
+                                 2},
+                                a.index("rows of a sequence", 1, 4),
+                                a.most("logged tokens", 2),
+                                a.most("pending tokens", 2),
+                                true};
+    const auto input = [&](const char* name) { return a.matrix<const float>(name, 4, 2 * 4, Blame::any); };
+    kda_recurrence(device, KdaRecurrence<float, 4>{input("q"), input("k"), input("v"), input("decay"),
+                                                   a.matrix<const float>("beta", 4, 2, Blame::any),
+                                                   a.matrix<float>("o", 4, 2 * 4, Blame::any), &sequence, 1});
+  });
 }
 
 TEST_CASE("experts") {
@@ -163,20 +202,17 @@ TEST_CASE("rotation") {
 }
 
 TEST_CASE("attention over a cache of latents") {
-  refuses({"ops/latent_attention.hpp run"}, [](Arguments& a) {
-    const index_t seen = a.index("rows seen", 4, 6);
-    const auto sees = [&](index_t t) { return Interval{seen < 0 ? -1 : 0, seen + t}; };
-    LatentAttention<float, float, decltype(sees)>{
-        a.matrix<const float>("q", 4, 5, Blame::any),
-        a.of<const float>(a.least("rows seen", 5), a.extent("kv", 5, Blame::any)),
-        a.of<float>(a.extent("o", 4), a.most("o", 5)),
-        a.matrix<float>("scores", 4, attention_tile),
-        a.vector<float>("top", 4),
-        a.vector<float>("total", 4),
-        sees,
-        2,
-        1}
-        .run();
+  refuses({"ops/latent_attention.hpp latent_attention"}, [](Arguments& a) {
+    // Of 3 tokens those behind the first, 4 or more positions before them.
+    const index_t before = a.index("rows seen", 4, 6), row = a.index("rows of a sequence", 1, 2);
+    const auto sees = [=](index_t t) { return Interval{before < 0 ? -1 : 0, before + t}; };
+    const index_t positions = a.least("rows seen", 5), columns = a.extent("kv", 5, Blame::any);
+    const LatentSequence<float, decltype(sees)> sequence{a.of<float>(positions, columns), row, 2, sees};
+    const auto q = a.matrix<const float>("q", 6, 5, Blame::any);
+    const index_t rows = a.extent("o", 6), values = a.most("o", 5);
+    latent_attention(device, LatentAttention<float, decltype(sees)>{
+                                 q, a.of<float>(rows, values), a.matrix<float>("scores", 6, attention_tile),
+                                 a.vector<float>("top", 6), a.vector<float>("total", 6), &sequence, 1, 2, 1});
   });
 }
 

@@ -119,26 +119,29 @@ TEST_CASE("the target's products") {
 
 namespace {
 
-/// Two sequences of 2 and 1 new tokens.
+/// Two sequences of 2 and 1 new tokens. memory(state, step): what the layer is given of one
 template <class Layer, class F>
 void attention(F&& memory) {
   refuses({Layer::is_mla ? "target/mla_attention.hpp forward" : "target/kda_attention.hpp forward"}, [&](Arguments& a) {
     TargetState<Config, float> state({.sequences = 2, .capacity = 4, .rollback = 2});
     auto arena = slice(a);
     std::vector<SequenceStep> steps{state.step(0, 2), state.step(1, 1)};
-    steps[1].row = a.index("steps", 2, 3);
+    steps[1].row = a.index("rows of a sequence", 2, 3);
+    const std::vector sequences{memory(state, steps[0]), memory(state, steps[1])};
     using Attention = typename Layer::Attention;
-    Attention::template forward<float>(
-        device, frozen<Attention>(), steps.data(), 2, [&](index_t b) { return memory(state, b); },
-        a.matrix<const float>("x", 3, hidden, Blame::any), a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
+    Attention::template forward<float>(device, frozen<Attention>(), sequences,
+                                       a.matrix<const float>("x", 3, hidden, Blame::any),
+                                       a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });
 }
 
 }  // namespace
 
 TEST_CASE("the target's attention") {
-  attention<DecoderLayer<Config, LayerKind::kda_dense>>([](auto& state, index_t b) { return state.kda(0, b); });
-  attention<DecoderLayer<Config, LayerKind::mla_moe>>([](auto& state, index_t b) { return state.mla(0, b); });
+  const auto kda = [](auto& state, const SequenceStep& step) { return state.kda(0, step); };
+  attention<DecoderLayer<Config, LayerKind::kda_dense>>(kda);
+  const auto mla = [](auto& state, const SequenceStep& step) { return state.mla(0, step); };
+  attention<DecoderLayer<Config, LayerKind::mla_moe>>(mla);
   using Attention = AbsorbedAttention<Config, float>;
   constexpr index_t kv_rows = Attention::heads * (Attention::nope + Attention::v_dim);
   refuses({"target/absorbed_attention.hpp AbsorbedAttention"},
@@ -146,20 +149,15 @@ TEST_CASE("the target's attention") {
   const std::vector<float> kv_b(static_cast<std::size_t>(kv_rows * Attention::kv_lora));
   const Attention attention(Matrix<const float>(kv_b.data(), kv_rows, Attention::kv_lora));
   refuses({"target/absorbed_attention.hpp forward"}, [&](Arguments& a) {
-    const index_t end = a.most("rows of a sequence", 3);
+    const index_t tokens = a.most("rows of a sequence", 3);
     const auto scratch =
         a.planned("scratch", 3, [](auto& arena, index_t n) { return Attention::Scratch::allocate(arena, n); });
-    const auto cache = a.of<const float>(a.least("rows seen", 3), a.extent("kv", Attention::latent));
-    attention.forward(
-        device, 1,
-        [&](index_t) {
-          return Interval{0, end};
-        },
-        3, [&](index_t) { return cache; },
-        [](index_t, index_t t) {
-          return Interval{0, t + 1};
-        },
-        a.matrix<const float>("q", 3, Attention::heads * Attention::qk_dim, Blame::any),
-        a.matrix<float>("y", 3, Attention::heads * Attention::v_dim), scratch);
+    const LatentSequence<float> sequence{a.of<float>(a.least("rows seen", 3), a.extent("kv", Attention::latent)),
+                                         0,
+                                         tokens,
+                                         {.before = 0, .tokens = tokens}};
+    attention.forward(device, std::span(&sequence, 1),
+                      a.matrix<const float>("q", 3, Attention::heads * Attention::qk_dim, Blame::any),
+                      a.matrix<float>("y", 3, Attention::heads * Attention::v_dim), scratch);
   });
 }

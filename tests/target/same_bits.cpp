@@ -66,10 +66,11 @@ Run in_chunks(const Ids& ids, index_t sequences, const Ids& chunks, index_t roll
 std::vector<float> memory(State& state, index_t sequence) {
   std::vector<float> all;
   using Layout = TargetLayout<Config>;
+  constexpr index_t state_size = Config::kda_num_heads * KdaLayout<float, Config::kda_head_dim>::state_size;
   for (index_t layer = 0; layer < Layout::kda_layers; ++layer) {
     const auto kda = state.kda(layer, sequence);
-    all.insert(all.end(), kda.recurrent, kda.recurrent + kda.heads * decltype(kda)::Head::state_size);
-    all.insert(all.end(), kda.window.row(0), kda.window.row(kda.tail));
+    all.insert(all.end(), kda.recurrent, kda.recurrent + state_size);
+    all.insert(all.end(), kda.window.row(0), kda.window.row(Config::kda_conv_size - 1));
   }
   for (index_t layer = 0; layer < Layout::mla_layers; ++layer) {
     const auto latents = state.mla(layer, sequence);

@@ -51,6 +51,7 @@ struct BlockScratch {
 
   Activations backbone;
   Attention attention;
+  Vector<LatentSequence<T>> sequences;  ///< [blocks]
   Heads heads;
   Vector<index_t> ids, previous;
   Rows<T, Draft::hidden> noise;
@@ -62,12 +63,14 @@ struct BlockScratch {
   static constexpr BlockScratch allocate(A& a, index_t blocks, index_t most, index_t rows) {
     BlockScratch b{Activations::allocate(a, 0, rows),
                    Attention::allocate(a, rows),
+                   {},
                    Heads::allocate(a, blocks, most),
                    {},
                    {},
                    {},
                    {}};
-    take_rows(a, rows, b.ids), take_rows(a, blocks, b.previous), take_rows(a, rows, b.noise);
+    take_rows(a, blocks, b.sequences), take_rows(a, rows, b.ids), take_rows(a, blocks, b.previous),
+        take_rows(a, rows, b.noise);
     take_rows(a, blocks * most, b.hidden);
     return b;
   }

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -171,6 +173,7 @@ class BlockSession {
  private:
   static constexpr index_t latent = Absorbed::latent;
   static constexpr index_t slots(index_t count) { return Memory::slots(count); }
+  static constexpr index_t window = Config::sliding_window.value_or(std::numeric_limits<index_t>::max());
 
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
   std::size_t checked(index_t sequence) const {
@@ -204,10 +207,9 @@ class BlockSession {
     std::fill_n(block.ids.data(), block.ids.extent(0), mask_);
     for (index_t i = 0; i < n; ++i) block.ids(active(i).row) = active(i).anchor;
     embedding_forward<T>(cpu, block.ids, heads_.embedding(), block.noise);
-    Backbone::template forward_noise<T>(cpu, Draft::backbone(weights_), block.noise, block.backbone,
-                                        [&](index_t i, const auto& layer) {
-                                          attend(cpu, static_cast<std::size_t>(i), n, layer.attention, block.attention);
-                                        });
+    Backbone::template forward_noise<T>(
+        cpu, Draft::backbone(weights_), block.noise, block.backbone,
+        [&](index_t i, const auto& layer) { attend(cpu, static_cast<std::size_t>(i), n, layer.attention, block); });
     std::fill_n(block.hidden.data(), block.hidden.size(), T{});
     const index_t most = block.hidden.extent(0) / n;
     for (index_t i = 0; i < n; ++i) {
@@ -219,24 +221,15 @@ class BlockSession {
 
   /// The queries of a block see its context and the block, as in training.
   void attend(const Cpu& cpu, std::size_t layer, index_t n, const typename Attention::template Saved<T>& saved,
-              const typename Absorbed::Scratch& scratch) const {
-    index_t seen = 0;
+              const Block& block) const {
     for (index_t i = 0; i < n; ++i) {
-      const index_t rows = slots(active(i).count), before = length(active_[at(i)]);
-      remember(cpu, saved.kv_latent.rows(active(i).row, rows), saved.k_rope().rows(active(i).row, rows),
-               of(layer, active_[at(i)]).rows(before, rows));
-      seen += rows * (before + rows);
+      const index_t rows = slots(active(i).count), row = active(i).row, before = length(active_[at(i)]);
+      const Rows<T, latent> cache = of(layer, active_[at(i)]);
+      remember(cpu, saved.kv_latent.rows(row, rows), saved.k_rope().rows(row, rows), cache.rows(before, rows));
+      block.sequences(i) = {cache, row, rows, {before, rows, Config::block_causal, window}};
     }
-    const auto rows_of = [&](index_t i) { return Interval{active(i).row, active(i).row + slots(active(i).count)}; };
-    const auto cache = [&](index_t i) { return of(layer, active_[at(i)]); };
-    const auto sees = [&](index_t i, index_t offset) {
-      const index_t before = length(active_[at(i)]);
-      const BlockSpan span{1, before, 1, slots(active(i).count)};
-      const BlockVisibility visible{&before, nullptr, nullptr, Config::sliding_window, Config::block_causal};
-      const Interval context = visible.context(span, 0, 0, offset);
-      return Interval{std::min(context.begin, before), before + visible.noise(span, offset)};
-    };
-    absorbed_[layer].forward(cpu, n, rows_of, seen, cache, sees, saved.q, saved.o, scratch);
+    absorbed_[layer].forward(cpu, std::span<const LatentSequence<T>>(block.sequences.data(), at(n)), saved.q, saved.o,
+                             block.attention);
   }
 
   /// Token k of the blocks. \returns whether any goes on

@@ -6,13 +6,11 @@
 /// ```
 /// q, k, g, v, o [tokens, D], β [tokens]. Given k, e^g and u, S can be carried on without q, v and β: that is what
 /// a log keeps, so that a state can be brought to any of the last tokens with the very bits it had there.
-/// defines: kda_unit_formula, kda_log_decay_formula, KdaTokens, KdaHead
+/// defines: kda_unit_formula, kda_log_decay_formula, kda_recurrence
 
-#include <algorithm>
-#include <array>
-
-#include <k3spec/backend/cpu/packet.hpp>
-#include <k3spec/core/buffer.hpp>
+#include <k3spec/backend/cpu/kda.hpp>
+#include <k3spec/backend/kda.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/expr/reduce.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -32,134 +30,32 @@ constexpr auto kda_log_decay_formula(double bound) {
 /// The same without a bound: g = -rate · softplus(x + dt_bias).
 constexpr auto kda_log_decay_formula() { return -(expr::column<1> * softplus(expr::arg<0> + expr::column<2>)); }
 
-/// One head's inputs and output at consecutive tokens.
-template <class S>
-struct KdaTokens {
-  const S *q, *k, *v, *decay;  ///< decay is e^g
-  const S* beta;
-  S* out;
-  index_t stride, beta_stride;  ///< from one token to the next; q, k, v, decay and out share the first
-  index_t count;
-};
-
-/// The recurrence of one head.
-template <class S, index_t D>
-struct KdaHead {
-  static_assert(D > 0, "KDA: the head dimension must be positive");
-  using P = Packet<S>;
-  /// Elements of a row of S, those past D being zeros.
-  static constexpr index_t columns = static_cast<index_t>(aligned(static_cast<std::size_t>(D) * sizeof(S)) / sizeof(S));
-  static constexpr index_t state_size = D * columns;
-  /// Of one token: k, e^g, u.
-  static constexpr index_t log_size = 3 * columns;
-
-  /// Brings the state over `count` tokens of the log.
-  static void replay(S* state, const S* log, index_t count) {
-    if (count == 0) return;
-    for (index_t c = 0; c < columns; c += block) {
-      Block s = load(state + c);
-      for (index_t t = 0; t < count; ++t) replay_token(s, log + t * log_size, c);
-      store(s, state + c);
-    }
+namespace detail {
+/// \throws Error on rows that are not there, and on more pending or logged tokens than a log holds
+template <Element T>
+void require_sequences(const KdaSequence<T>* sequences, index_t count, index_t rows) {
+  for (const KdaSequence<T>* s = sequences; s != sequences + count; ++s) {
+    require_part("KDA: rows of a sequence", s->row, s->tokens, rows);
+    require_part("KDA: pending tokens", 0, s->pending, s->memory.rollback);
+    if (s->logged) require_part("KDA: logged tokens", 0, s->tokens, s->memory.rollback);
   }
+}
+}  // namespace detail
 
-  /// Runs over the tokens. Without a log (null) the state is left after them; with one it stays as it was, and the log
-  /// gets what leads on from it.
-  static void run(S* state, S* log, const KdaTokens<S>& x) {
-    for (index_t c = 0; c < columns; c += block) {
-      Block s = load(state + c);
-      for (index_t t = 0; t < x.count; ++t) step(s, log == nullptr ? nullptr : log + t * log_size, x, t, c);
-      if (log == nullptr) store(s, state + c);
-    }
-  }
-
- private:
-  static constexpr index_t packets = columns / P::width;
-  static constexpr std::size_t wide = packets % 4 == 0 ? 4 : packets % 2 == 0 ? 2 : 1;
-  static constexpr index_t block = static_cast<index_t>(wide) * P::width;
-
-  using Row = std::array<P, wide>;
-  struct alignas(alignment) Block {
-    S data[static_cast<std::size_t>(D * block)];
+/// Runs each sequence's heads over its new tokens, see above: q, k, v, decay, beta -> o and the sequences' memory.
+/// \throws Error on shapes that do not fit q's or rows of other distances, and on sequences whose tokens q or their
+///         logs have not
+template <Device D, Element T, index_t Dim>
+void kda_recurrence(const D& device, const KdaRecurrence<T, Dim>& problem) {
+  const auto check = [&](const char* name, const auto& x) {
+    require_shape(name, x, problem.rows(), problem.heads() * Dim);
+    require_count(name, x.row_stride(), problem.q.row_stride(), " from row to row");
   };
-
-  static Block load(const S* state) {
-    Block s;
-    for (index_t i = 0; i < D; ++i) std::copy_n(state + i * columns, block, s.data + i * block);
-    return s;
-  }
-  static void store(const Block& s, S* state) {
-    for (index_t i = 0; i < D; ++i) std::copy_n(s.data + i * block, block, state + i * columns);
-  }
-
-  static Row load_row(const S* p) {
-    Row row;
-    for (std::size_t j = 0; j < wide; ++j) row[j] = P::load(p + static_cast<index_t>(j) * P::width);
-    return row;
-  }
-  static void store_row(const Row& row, S* p) {
-    for (std::size_t j = 0; j < wide; ++j) row[j].store(p + static_cast<index_t>(j) * P::width);
-  }
-  /// `count` elements of a row, zeros after them.
-  static Row load_part(const S* p, index_t count) {
-    std::array<S, static_cast<std::size_t>(block)> lanes{};
-    std::copy_n(p, std::min(count, block), lanes.data());
-    return load_row(lanes.data());
-  }
-  static void store_part(const Row& row, S* p, index_t count) {
-    std::array<S, static_cast<std::size_t>(block)> lanes;
-    store_row(row, lanes.data());
-    std::copy_n(lanes.data(), std::min(count, block), p);
-  }
-  static Row zero() {
-    Row row;
-    row.fill(P(S(0)));
-    return row;
-  }
-
-  /// (diag(e^g) S)ᵀ k, S left as it is.
-  static Row read_decayed(const Block& s, const S* k, const S* decay) {
-    Row sum = zero();
-    for (index_t i = 0; i < D; ++i) {
-      const P key(k[i]), g(decay[i]);
-      const Row row = load_row(s.data + i * block);
-      for (std::size_t j = 0; j < wide; ++j) sum[j] = fma(key, g * row[j], sum[j]);
-    }
-    return sum;
-  }
-
-  /// S ← diag(e^g) S + k uᵀ; `each(i, row)` sees every new row.
-  template <class F>
-  static void update(Block& s, const S* k, const S* decay, const Row& u, F&& each) {
-    for (index_t i = 0; i < D; ++i) {
-      const P key(k[i]), g(decay[i]);
-      Row row = load_row(s.data + i * block);
-      for (std::size_t j = 0; j < wide; ++j) row[j] = fma(key, u[j], g * row[j]);
-      store_row(row, s.data + i * block);
-      each(i, row);
-    }
-  }
-
-  static void replay_token(Block& s, const S* log, index_t column) {
-    update(s, log, log + columns, load_row(log + 2 * columns + column), [](index_t, const Row&) {});
-  }
-
-  static void step(Block& s, S* log, const KdaTokens<S>& x, index_t t, index_t column) {
-    const index_t at = t * x.stride;
-    const S *q = x.q + at, *k = x.k + at, *decay = x.decay + at;
-    const Row v = load_part(x.v + at + column, D - column), prediction = read_decayed(s, k, decay);
-    const P beta(x.beta[t * x.beta_stride]);
-    Row u, o = zero();
-    for (std::size_t j = 0; j < wide; ++j) u[j] = beta * (v[j] - prediction[j]);
-    update(s, k, decay, u, [&](index_t i, const Row& row) {
-      for (std::size_t j = 0; j < wide; ++j) o[j] = fma(P(q[i]), row[j], o[j]);
-    });
-    store_part(o, x.out + at + column, D - column);
-    if (log == nullptr) return;
-    std::copy_n(k, D, log);
-    std::copy_n(decay, D, log + columns);
-    store_row(u, log + 2 * columns + column);
-  }
-};
+  check("kda_recurrence: q", problem.q), check("kda_recurrence: k", problem.k), check("kda_recurrence: v", problem.v);
+  check("kda_recurrence: decay", problem.decay), check("kda_recurrence: o", problem.o);
+  require_shape("kda_recurrence: beta", problem.beta, problem.rows(), problem.heads());
+  detail::require_sequences(problem.sequences, problem.count, problem.rows());
+  kda_recurrence_kernel(device, problem);
+}
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,46 +1,37 @@
 #pragma once
 /// \file
 /// Causal depthwise convolution, then SiLU: y[t, c] = silu( Σ_j w[j, c] · x[t - (K - 1) + j, c] ), the sum being one
-/// chain of fused multiply-adds, oldest input first.
-/// x is a window [K - 1 + n, C] whose first K - 1 rows are the inputs before this chunk; y [n, C]; w [K, C], which is
-/// the checkpoint's [C, 1, K] with its axes turned.
+/// chain of fused multiply-adds, oldest input first. Inputs are rounded to the storage type.
+/// x [rows, 3 · C] has those of three convolutions side by side; y [rows, C] and w [K, C] of each, w being the
+/// checkpoint's [C, 1, K] with its axes turned. A sequence's window has the K - 1 inputs before its first row, and
+/// behind them those that are pending. These it takes over first; then it gets the new inputs: all of them behind the
+/// K - 1, if they are logged, else the last K - 1.
 /// defines: short_conv
 
-#include <algorithm>
-
-#include <k3spec/backend/cpu/enough_work.hpp>
-#include <k3spec/backend/cpu/packet.hpp>
-#include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/core/require_shape.hpp>
-#include <k3spec/core/view.hpp>
-#include <k3spec/expr/functors.hpp>
+#include <k3spec/backend/cpu/short_conv.hpp>
+#include <k3spec/ops/kda.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// window [kernel - 1 + n, channels] -> y [n, channels], see above.
-/// \throws Error on shapes that do not fit y's
-template <class T, class W, class S>
-void short_conv(const Cpu& cpu, const Matrix<const T>& window, const Matrix<const W>& w, const Matrix<S>& y) {
-  using P = Packet<S>;
-  const index_t n = y.extent(0), channels = y.extent(1), height = 16;
-  if (w.extent(0) < 1) throw Error("short_conv: w: rows", "0", "at least 1");
-  require_shape("short_conv: w", w, w.extent(0), channels);
-  require_shape("short_conv: x", window, w.extent(0) - 1 + n, channels);
-  const auto packet = [&](index_t t, index_t c, auto load) {
-    P sum(S(0));
-    for (index_t j = 0; j < w.extent(0); ++j) sum = fma(load(window.row(t + j) + c), load(w.row(j) + c), sum);
-    return sum * functor::Sigmoid::value(sum);
-  };
-  parallel_for(cpu::for_work(cpu, n * channels * 8), (n + height - 1) / height, [&](index_t piece) {
-    for (index_t t = piece * height; t < std::min(n, (piece + 1) * height); ++t) {
-      index_t c = 0;
-      for (; c + P::width <= channels; c += P::width) {
-        packet(t, c, [](const auto* p) { return P::load(p); }).store(y.row(t) + c);
-      }
-      const index_t rest = channels - c;
-      if (rest > 0) packet(t, c, [=](const auto* p) { return P::load_first(p, rest); }).store_first(y.row(t) + c, rest);
-    }
-  });
+/// x -> y and the sequences' windows, see above.
+/// \throws Error on shapes that do not fit x's, and on sequences whose tokens x or their windows have not
+template <Device D, Element T>
+void short_conv(const D& device, const ShortConv<T>& problem) {
+  constexpr auto parts = static_cast<index_t>(ShortConv<T>::parts);
+  const index_t rows = problem.rows(), channels = problem.y[0].extent(1), before = problem.before();
+  require_shape("short_conv: x", problem.x, rows, parts * channels);
+  if (before < 0) throw Error("short_conv: w: rows", "0", "at least 1");
+  for (const auto& w : problem.w) require_shape("short_conv: w", w, before + 1, channels);
+  for (const auto& y : problem.y) require_shape("short_conv: y", y, rows, channels);
+  detail::require_sequences(problem.sequences, problem.count, rows);
+  for (index_t b = 0; b < problem.count; ++b) {
+    const KdaSequence<T>& s = problem.sequences[b];
+    require_shape("short_conv: window", s.memory.window, before + s.memory.rollback, parts * channels);
+    if (s.logged) continue;
+    require_part("short_conv: scratch", 0, before + s.tokens, problem.scratch.extent(0));
+    require_count("short_conv: scratch", problem.scratch.row_size(), parts * channels, " columns");
+  }
+  short_conv_kernel(device, problem);
 }
 
 }  // namespace K3SPEC_NAMESPACE

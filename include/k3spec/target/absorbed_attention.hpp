@@ -6,9 +6,9 @@
 /// defines: AbsorbedAttention
 
 #include <cmath>
+#include <span>
 #include <vector>
 
-#include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/latent_attention.hpp>
@@ -60,25 +60,20 @@ class AbsorbedAttention {
     }
   };
 
-  /// q [rows, heads · (nope + rope)] -> y [rows, heads · v], the sequences' tokens one behind the other
-  /// \param rows_of  rows_of(sequence): the Interval of its rows, none or more
-  /// \param cache    cache(sequence): its rows [positions, L + rope], the normed latent before k_rope
-  /// \param sees     sees(sequence, token): the Interval of them that a token sees, see LatentAttention
-  /// \param seen     how many that is, about, for all tokens together: what decides on threads
-  /// \throws Error on other shapes than q's rows and the layer say, and rows of a sequence that q has not
-  template <AnyView Q, AnyView Y, class RowsOf, class Cache, class Sees>
-  void forward(const Cpu& cpu, index_t sequences, RowsOf&& rows_of, index_t seen, Cache&& cache, Sees&& sees,
-               const Q& q, const Y& y, const Scratch& s) const {
+  /// q [rows, heads · (nope + rope)] -> y [rows, heads · v]
+  /// \throws Error on other shapes than q's rows and the layer say, and on sequences of rows that q has not or that see
+  ///         rows that their caches have not
+  template <AnyView Q, AnyView Y, class Sees>
+  void forward(const Cpu& cpu, std::span<const LatentSequence<T, Sees>> sequences, const Q& q, const Y& y,
+               const Scratch& s) const {
     const index_t rows = q.extent(0);
     require_shape("AbsorbedAttention: q", q, rows, heads * qk_dim);
     require_shape("AbsorbedAttention: y", y, rows, heads * v_dim);
     require_rows("AbsorbedAttention: scratch", s.q, rows * heads);
-    for (index_t b = 0; b < sequences; ++b) {
-      const Interval mine = rows_of(b);
-      require_part("AbsorbedAttention: rows of a sequence", mine.begin, mine.size(), rows);
-    }
     absorb(cpu, q, s);
-    attend(cpu, sequences, rows_of, seen, cache, sees, s);
+    latent_attention(cpu, LatentAttention<T, Sees>{s.q, s.o, s.scores, s.top, s.total, sequences.data(),
+                                                   static_cast<index_t>(sequences.size()), heads,
+                                                   1 / std::sqrt(static_cast<double>(qk_dim))});
     for (index_t h = 0; h < heads; ++h) {
       value_[static_cast<std::size_t>(h)].forward(cpu, of_head(s.o, h), y.columns(h * v_dim, v_dim));
     }
@@ -98,36 +93,6 @@ class AbsorbedAttention {
       key_[static_cast<std::size_t>(h)].forward(cpu, q.columns(h * qk_dim, nope), to.columns(0, kv_lora));
       evaluate(cpu, expr::arg<0>, to.columns(kv_lora, rope), q.columns(h * qk_dim + nope, rope));
     }
-  }
-
-  /// Tokens that are taken together.
-  static constexpr index_t height = 16;
-  static index_t blocks(const Interval& rows) { return (rows.size() + height - 1) / height; }
-
-  template <class RowsOf, class Cache, class Sees>
-  static void attend(const Cpu& cpu, index_t sequences, RowsOf& rows_of, index_t seen, Cache& cache, Sees& sees,
-                     const Scratch& s) {
-    index_t all = 0;
-    for (index_t b = 0; b < sequences; ++b) all += blocks(rows_of(b));
-    parallel_for(cpu::for_work(cpu, seen * heads * latent * 2), all, [&](index_t i) {
-      index_t b = 0, block = i;
-      while (block >= blocks(rows_of(b))) block -= blocks(rows_of(b++));
-      const Interval mine = rows_of(b);
-      const index_t t = block * height, count = std::min(height, mine.size() - t);
-      const index_t row = (mine.begin + t) * heads, rows = count * heads;
-      const auto part = [&](const auto& v) { return v.rows(row, rows); };
-      const auto from_here = [&](index_t token) { return sees(b, t + token); };
-      LatentAttention<S, T, decltype(from_here)>{part(s.q),
-                                                 Matrix<const T>(cache(b)),
-                                                 part(s.o),
-                                                 part(s.scores),
-                                                 part(s.top),
-                                                 part(s.total),
-                                                 from_here,
-                                                 heads,
-                                                 1 / std::sqrt(static_cast<double>(qk_dim))}
-          .run();
-    });
   }
 
   std::vector<FrozenLinear<T>> key_, value_;  // W_kb, W_vb per head

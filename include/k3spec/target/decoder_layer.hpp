@@ -9,6 +9,7 @@
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/target/kda_attention.hpp>
 #include <k3spec/target/latent_moe.hpp>
+#include <k3spec/target/layout.hpp>
 #include <k3spec/target/mla_attention.hpp>
 
 namespace K3SPEC_NAMESPACE {

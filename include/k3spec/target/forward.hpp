@@ -3,8 +3,7 @@
 /// Runs the target on new tokens of every sequence of a batch.
 /// defines: FrozenTarget, TargetOutput
 
-#include <cassert>
-#include <cstring>
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
 #include <k3spec/target/new_tokens.hpp>
+#include <k3spec/target/state.hpp>
 #include <k3spec/target/taps.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -85,7 +85,7 @@ class FrozenTarget {
       run({parts == 1 ? device : Cpu{1}, state, first, count, rows_of(out, row, n), slice}, tokens);
     });
     for (index_t b = 0; b < sequences; ++b) {
-      if (tokens.count(b) > 0) state.finish(b, state.step(b, tokens.count(b)));
+      if (tokens.count(b) > 0) state.finish(state.step(b, tokens.count(b)));
     }
   }
 
@@ -117,7 +117,7 @@ class FrozenTarget {
     index_t first, sequences;
     TargetOutput<T> out;
     ArenaSlice& arena;
-    const SequenceStep* steps = nullptr;
+    std::span<const SequenceStep> steps = {};  ///< of those that have new tokens
   };
 
   static TargetOutput<T> rows_of(const TargetOutput<T>& out, index_t begin, index_t count) {
@@ -135,10 +135,7 @@ class FrozenTarget {
 
   static std::size_t bytes_of(const NewTokens& tokens, index_t first, index_t sequences) {
     std::size_t sum = 0;
-    for (index_t b = first; b < first + sequences; ++b) {
-      // One without tokens has its step all the same.
-      sum += tokens.count(b) == 0 ? detail::piece<SequenceStep>(1) : sequence_bytes(tokens.count(b));
-    }
+    for (index_t b = first; b < first + sequences; ++b) sum += scratch_bytes(1, tokens.count(b));
     return sum;
   }
 
@@ -185,10 +182,14 @@ class FrozenTarget {
       if (used) most = std::max(most, plan_bytes(take));
     };
     const auto any = [&](LayerKind a, LayerKind b) { return Layout::count(a) + Layout::count(b) > 0; };
-    need(any(LayerKind::kda_dense, LayerKind::kda_moe),
-         [&](ArenaPlan& a) { KdaAttention<Config>::template Scratch<T>::allocate(a, tokens, tokens); });
-    need(any(LayerKind::mla_dense, LayerKind::mla_moe),
-         [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, tokens); });
+    need(any(LayerKind::kda_dense, LayerKind::kda_moe), [&](ArenaPlan& a) {
+      a.template take<KdaSequence<T>>(1);
+      KdaAttention<Config>::template Scratch<T>::allocate(a, tokens, tokens);
+    });
+    need(any(LayerKind::mla_dense, LayerKind::mla_moe), [&](ArenaPlan& a) {
+      a.template take<LatentSequence<T>>(1);
+      MlaAttention<Config>::template Scratch<T>::allocate(a, tokens);
+    });
     need(any(LayerKind::kda_dense, LayerKind::mla_dense),
          [&](ArenaPlan& a) { DenseMlp<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_moe, LayerKind::mla_moe),
@@ -218,20 +219,23 @@ class FrozenTarget {
     }
   }
 
-  static const SequenceStep* steps(const Call& call, const NewTokens& tokens) {
-    SequenceStep* s = call.arena.template take<SequenceStep>(call.sequences);
-    index_t row = 0;
-    for (index_t b = 0; b < call.sequences; ++b) {
-      s[b] = call.state.step(call.first + b, tokens.count(call.first + b));
-      s[b].row = row, row += s[b].tokens;
+  static std::span<const SequenceStep> steps(const Call& call, const NewTokens& tokens) {
+    index_t count = 0, row = 0;
+    for (index_t b = 0; b < call.sequences; ++b) count += tokens.count(call.first + b) > 0 ? 1 : 0;
+    SequenceStep* const steps = call.arena.template take<SequenceStep>(count);
+    SequenceStep* s = steps;
+    for (index_t b = call.first; b < call.first + call.sequences; ++b) {
+      if (tokens.count(b) == 0) continue;
+      *s = call.state.step(b, tokens.count(b));
+      s->row = row, row += s->tokens, ++s;
     }
-    return s;
+    return {steps, s};
   }
 
   void embed(const Call& call, const NewTokens& tokens, const Matrix<T>& x) const {
-    for (index_t b = 0; b < call.sequences; ++b) {
-      index_t row = call.steps[b].row;
-      for (const index_t id : tokens.of(call.first + b)) std::copy_n(embedding_.row(id), hidden, x.row(row++));
+    for (const SequenceStep& step : call.steps) {
+      index_t row = step.row;
+      for (const index_t id : tokens.of(step.sequence)) std::copy_n(embedding_.row(id), hidden, x.row(row++));
     }
   }
 
@@ -280,15 +284,23 @@ class FrozenTarget {
   void attend(const Call& call, index_t i, const Activations& a, Into into) const {
     const Layer& layer = layers_[static_cast<std::size_t>(i)];
     const index_t slot = Layout::attention_slot(i);
+    Scope scope(call.arena);
     if (layer.kda) {
-      KdaAttention<Config>::forward(
-          call.cpu, *layer.kda, call.steps, call.sequences,
-          [&](index_t b) { return call.state.kda(slot, call.first + b); }, a.normed, a.current(), into, call.arena);
+      const auto of = [&](const SequenceStep& step) { return call.state.kda(slot, step); };
+      KdaAttention<Config>::template forward<T>(call.cpu, *layer.kda, sequences<KdaSequence<T>>(call, of), a.normed,
+                                                a.current(), into, call.arena);
     } else {
-      MlaAttention<Config>::forward(
-          call.cpu, *layer.mla, call.steps, call.sequences,
-          [&](index_t b) { return call.state.mla(slot, call.first + b); }, a.normed, a.current(), into, call.arena);
+      const auto of = [&](const SequenceStep& step) { return call.state.mla(slot, step); };
+      MlaAttention<Config>::template forward<T>(call.cpu, *layer.mla, sequences<LatentSequence<T>>(call, of), a.normed,
+                                                a.current(), into, call.arena);
     }
+  }
+
+  /// What a layer is given of each sequence.
+  template <class Sequence, class F>
+  static std::span<const Sequence> sequences(const Call& call, F&& of) {
+    auto* const all = call.arena.template take<Sequence>(static_cast<index_t>(call.steps.size()));
+    return {all, std::transform(call.steps.begin(), call.steps.end(), all, of)};
   }
 
   void finish(const Call& call, const Activations& a) const {

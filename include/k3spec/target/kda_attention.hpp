@@ -11,16 +11,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <type_traits>
 
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
+#include <k3spec/ops/kda.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
-#include <k3spec/target/state.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -153,25 +154,27 @@ struct KdaAttention {
     }
   };
 
-  /// x, y [rows, hidden]; memory(b) is the KdaMemory of sequence b, steps[b] what happens to it.
-  /// \throws Error on other shapes, and on steps of rows that x has not
-  template <class T, class Memory, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
-                      const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  /// x, y [rows, hidden]
+  /// \throws Error on other shapes, and on sequences of rows that x has not
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Frozen<T>& w, std::span<const KdaSequence<T>> sequences, const X& x,
+                      const Y& y, Into into, ArenaSlice& arena) {
     require_shape("KdaAttention: x", x, x.extent(0), hidden);
     require_shape("KdaAttention: y", y, x.extent(0), hidden);
-    for (index_t b = 0; b < sequences; ++b)
-      require_part("KdaAttention: steps", steps[b].row, steps[b].tokens, x.extent(0));
     Scope scope(arena);
     index_t most = 0;
-    for (index_t b = 0; b < sequences; ++b) most = std::max(most, steps[b].tokens);
+    for (const auto& b : sequences) most = std::max(most, b.tokens);
     const auto s = Scratch<T>::allocate(arena, x.extent(0), most);
     w.in.forward(cpu, x, s.in);
-    for (index_t b = 0; b < sequences; ++b) {
-      if (steps[b].tokens > 0) convolve<T>(cpu, w, steps[b], memory(b), s);
-    }
+    const auto count = static_cast<index_t>(sequences.size());
+    short_conv(cpu, ShortConv<T>{s.in.columns(0, 3 * width),
+                                 {w.taps_of(0), w.taps_of(1), w.taps_of(2)},
+                                 {s.q, s.k, s.v},
+                                 s.window,
+                                 sequences.data(),
+                                 count});
     prepare<T>(cpu, w, s);
-    recur<T>(cpu, steps, sequences, memory, s);
+    kda_recurrence(cpu, KdaRecurrence<T, dim>{s.q, s.k, s.v, s.decay, s.beta, s.o, sequences.data(), count});
     gate<T>(cpu, w, s);
     w.out.forward(cpu, s.gated, y, into);
   }
@@ -180,21 +183,6 @@ struct KdaAttention {
   template <class S>
   static Matrix<S> per_head(const Matrix<S>& x) {
     return Matrix<S>(x.data(), x.extent(0) * heads, dim);
-  }
-
-  /// One sequence: the projections of q, k and v behind the inputs that came before, then the three convolutions.
-  template <class T>
-  static void convolve(const Cpu& cpu, const Frozen<T>& w, const SequenceStep& step, const KdaMemory<Config, T>& memory,
-                       const Scratch<T>& s) {
-    const index_t n = step.tokens, row = step.row;
-    memory.drop_window(step.pending);
-    const Matrix<T> window = step.logged ? memory.window.rows(0, taps - 1 + n) : s.window.rows(0, taps - 1 + n);
-    if (!step.logged) std::copy_n(memory.window.data(), (taps - 1) * 3 * width, window.data());
-    evaluate(cpu, expr::arg<0>, window.rows(taps - 1, n), s.in.rows(row, n).columns(0, 3 * width));
-    short_conv(cpu, Matrix<const T>(window.columns(q_at, width)), w.taps_of(0), s.q.rows(row, n));
-    short_conv(cpu, Matrix<const T>(window.columns(k_at, width)), w.taps_of(1), s.k.rows(row, n));
-    short_conv(cpu, Matrix<const T>(window.columns(v_at, width)), w.taps_of(2), s.v.rows(row, n));
-    if (!step.logged) std::copy_n(window.row(n), (taps - 1) * 3 * width, memory.window.data());
   }
 
   /// Everything that needs no state.
@@ -215,28 +203,6 @@ struct KdaAttention {
     } else {
       return kda_log_decay_formula();
     }
-  }
-
-  template <class T, class Memory>
-  static void recur(const Cpu& cpu, const SequenceStep* steps, index_t sequences, Memory& memory, const Scratch<T>& s) {
-    using S = accumulate_t<T>;
-    using Head = KdaHead<S, dim>;
-    index_t updates = 0;
-    for (index_t b = 0; b < sequences; ++b) {
-      if (steps[b].tokens > 0) updates += steps[b].tokens + steps[b].pending;
-    }
-    const Cpu device = cpu::for_work(cpu, updates * heads * Head::state_size * 4);
-    parallel_for(device, sequences * heads, [&](index_t i) {
-      const index_t h = i % heads;
-      const SequenceStep& step = steps[i / heads];
-      if (step.tokens == 0) return;
-      const index_t at = step.row * width + h * dim;
-      const KdaMemory<Config, T> m = memory(i / heads);
-      Head::replay(m.head_state(h), m.head_log(h), step.pending);
-      Head::run(m.head_state(h), step.logged ? m.head_log(h) : nullptr,
-                KdaTokens<S>{s.q.data() + at, s.k.data() + at, s.v.data() + at, s.decay.data() + at,
-                             s.beta.row(step.row) + h, s.o.data() + at, width, heads, step.tokens});
-    });
   }
 
   template <class T>

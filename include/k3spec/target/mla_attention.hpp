@@ -6,11 +6,12 @@
 /// ```
 /// defines: MlaAttention
 
+#include <span>
+
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/frozen_linear.hpp>
-#include <k3spec/target/state.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -86,27 +87,27 @@ struct MlaAttention {
     }
   };
 
-  /// x, y [rows, hidden]; memory(b) is the MlaMemory of sequence b, steps[b] what happens to it.
-  /// \throws Error on other shapes, and on steps of rows that x has not
-  template <class T, class Memory, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory&& memory,
-                      const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  /// x, y [rows, hidden]; the new tokens' latents are written into their places in the sequences' caches.
+  /// \throws Error on other shapes, and on sequences of rows that x has not or that their caches have no place for
+  template <class T, AnyView X, AnyView Y>
+  static void forward(const Cpu& cpu, const Frozen<T>& w, std::span<const LatentSequence<T>> sequences, const X& x,
+                      const Y& y, Into into, ArenaSlice& arena) {
     require_shape("MlaAttention: x", x, x.extent(0), Config::hidden_size);
     require_shape("MlaAttention: y", y, x.extent(0), Config::hidden_size);
-    for (index_t b = 0; b < sequences; ++b)
-      require_part("MlaAttention: steps", steps[b].row, steps[b].tokens, x.extent(0));
+    for (const auto& b : sequences) {
+      require_part("MlaAttention: rows of a sequence", b.row, b.tokens, x.extent(0));
+      require_part("MlaAttention: new positions", b.sees.before, b.tokens, b.cache.extent(0));
+    }
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(cpu, x, s.in);
-    for (index_t b = 0; b < sequences; ++b) {
-      if (steps[b].tokens > 0) remember<T>(cpu, w, steps[b], memory(b), s);
-    }
+    for (const auto& b : sequences) remember<T>(cpu, w, b, s);
     if constexpr (has_q_lora) {
       rms_norm_forward<T>(cpu, w.q_norm, Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
       w.q_up.forward(cpu, s.q_latent, s.q_up);
-      attend<T>(cpu, w, steps, sequences, memory, s.q_up, s);
+      w.attention.forward(cpu, sequences, s.q_up, s.value, s.attention);
     } else {
-      attend<T>(cpu, w, steps, sequences, memory, s.in.columns(q_at, q_width), s);
+      w.attention.forward(cpu, sequences, s.in.columns(q_at, q_width), s.value, s.attention);
     }
     if constexpr (has_gate) {
       evaluate(cpu, output_gate_formula(), s.gated, s.value, s.in.columns(gate_at, v_width));
@@ -119,24 +120,12 @@ struct MlaAttention {
  private:
   /// Writes the new positions of one sequence into its cache.
   template <class T>
-  static void remember(const Cpu& cpu, const Frozen<T>& w, const SequenceStep& step, const MlaMemory<Config, T>& memory,
-                       const Scratch<T>& s) {
-    const auto from = s.in.rows(step.row, step.tokens);
-    const auto to = memory.rows(step.length, step.tokens);
+  static void remember(const Cpu& cpu, const Frozen<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
+    const auto from = s.in.rows(sequence.row, sequence.tokens);
+    const auto to = sequence.cache.rows(sequence.sees.before, sequence.tokens);
     rms_norm_forward<T>(cpu, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
                         to.columns(0, kv_lora));
     evaluate(cpu, expr::arg<0>, to.columns(kv_lora, rope), from.columns(rope_at, rope));
-  }
-
-  /// q [rows, heads · (nope + rope)] -> s.value
-  template <class T, class Memory, AnyView Q>
-  static void attend(const Cpu& cpu, const Frozen<T>& w, const SequenceStep* steps, index_t sequences, Memory& memory,
-                     const Q& q, const Scratch<T>& s) {
-    const auto causal = [&](index_t b, index_t t) { return Interval{0, steps[b].length + t + 1}; };
-    const auto rows_of = [&](index_t b) { return Interval{steps[b].row, steps[b].row + steps[b].tokens}; };
-    index_t seen = 0;
-    for (index_t b = 0; b < sequences; ++b) seen += steps[b].tokens * (steps[b].length + (steps[b].tokens + 1) / 2);
-    w.attention.forward(cpu, sequences, rows_of, seen, memory, causal, q, s.value, s.attention);
   }
 };
 

@@ -6,7 +6,7 @@
 /// After a call of forward with at most `rollback` tokens, accept(sequence, m) keeps the first m of them. That costs
 /// nothing: such a call leaves the recurrent states where they were and logs what leads on from there (see
 /// ops/kda.hpp); the next call, before anything else, brings them over the tokens that were kept.
-/// defines: StateSize, TargetState, SequenceStep, KdaMemory, MlaMemory
+/// defines: StateSize, TargetState, SequenceStep, MlaMemory
 
 #include <algorithm>
 #include <string>
@@ -17,7 +17,8 @@
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
-#include <k3spec/ops/kda.hpp>
+#include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/ops/short_conv.hpp>
 #include <k3spec/target/layout.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -32,34 +33,12 @@ struct StateSize {
 
 /// Where a call of forward finds a sequence and what it does to it.
 struct SequenceStep {
-  index_t length;   ///< positions before the call
-  index_t pending;  ///< tokens that stand in the logs and not yet in the states
-  index_t tokens;   ///< new ones
-  bool logged;      ///< the new ones go into the logs
-  index_t row = 0;  ///< of the first new one among the call's rows
-};
-
-/// The part of one KDA layer and sequence.
-template <class Config, class T>
-struct KdaMemory {
-  using S = accumulate_t<T>;
-  static constexpr index_t heads = Config::kda_num_heads, width = heads * Config::kda_head_dim;
-  static constexpr index_t tail = Config::kda_conv_size - 1;
-  using Head = KdaHead<S, Config::kda_head_dim>;
-
-  S* recurrent;  ///< [heads, Head::state_size]
-  S* log;        ///< [heads, rollback, Head::log_size]
-  Matrix<T>
-      window;  ///< [tail + rollback, 3 · width]: the convolutions' inputs (q, k, v) before the states, then logged
-  index_t rollback;
-
-  S* head_state(index_t h) const { return recurrent + h * Head::state_size; }
-  S* head_log(index_t h) const { return log + h * rollback * Head::log_size; }
-  /// Rows [pending, pending + tail) of the window become the first ones.
-  void drop_window(index_t pending) const {
-    const index_t n = window.extent(1);
-    if (pending > 0) std::copy_n(window.row(pending), tail * n, window.row(0));
-  }
+  index_t length;    ///< positions before the call
+  index_t pending;   ///< tokens that stand in the logs and not yet in the states
+  index_t tokens;    ///< new ones
+  bool logged;       ///< the new ones go into the logs
+  index_t sequence;  ///< which one
+  index_t row = 0;   ///< of the first new one among the call's rows
 };
 
 /// The part of one MLA layer and sequence: [capacity, kv_lora + rope], the normed latent before k_rope.
@@ -72,8 +51,10 @@ class TargetState {
   using Config = complete_target_t<Given>;
   using S = accumulate_t<T>;
   using Layout = TargetLayout<Config>;
-  using Kda = KdaMemory<Config, T>;
+  using Kda = KdaLayout<S, Config::kda_head_dim>;
   static constexpr index_t latent = Config::kv_lora_rank + Config::qk_rope_head_dim;
+  static constexpr index_t heads = Config::kda_num_heads, width = heads * Config::kda_head_dim;
+  static constexpr index_t tail = Config::kda_conv_size - 1;
 
  public:
   /// Elements that all layers of one sequence have.
@@ -81,10 +62,9 @@ class TargetState {
     index_t latents, recurrent, log, window;
   };
   static constexpr Elements elements(StateSize size) {
-    return {checked_product(Layout::mla_layers, size.capacity, latent),
-            Layout::kda_layers * Kda::heads * Kda::Head::state_size,
-            checked_product(Layout::kda_layers, Kda::heads, size.rollback, Kda::Head::log_size),
-            checked_product(Layout::kda_layers, Kda::tail + size.rollback, 3 * Kda::width)};
+    return {checked_product(Layout::mla_layers, size.capacity, latent), Layout::kda_layers * heads * Kda::state_size,
+            checked_product(Layout::kda_layers, heads, size.rollback, Kda::log_size),
+            checked_product(Layout::kda_layers, tail + size.rollback, 3 * width)};
   }
   static constexpr std::size_t bytes(StateSize size) {
     const Elements e = elements(size);
@@ -137,21 +117,18 @@ class TargetState {
 
   /// Brings the recurrent states over what is pending, as the next call would: then all that is remembered is in
   /// recurrent(), window() and latents(), and nothing can be taken back any more.
-  void settle() {
-    for (index_t b = 0; b < sequences(); ++b) {
-      const index_t pending = step(b, 0).pending;
-      for (index_t layer = 0; layer < Layout::kda_layers; ++layer) {
-        const Kda memory = kda(layer, b);
-        for (index_t h = 0; h < Kda::heads; ++h) Kda::Head::replay(memory.head_state(h), memory.head_log(h), pending);
-        memory.drop_window(pending);
-      }
-      at(b) = {length(b), 0, 0, false};
+  void settle(const Cpu& device = {}) {
+    Buffer<KdaSequence<T>> pending(sequences());
+    for (index_t layer = 0; layer < Layout::kda_layers; ++layer) {
+      for (index_t b = 0; b < sequences(); ++b) pending[b] = kda(layer, step(b, 0));
+      bring_over(device, pending.data());
     }
+    for (index_t b = 0; b < sequences(); ++b) at(b) = {length(b), 0, 0, false};
   }
 
   // ---- For the layers: `layer` counts those with the same attention. Each throws Error where there is none such
 
-  KdaMemory<Config, T> kda(index_t layer, index_t sequence) {
+  KdaMemory<T> kda(index_t layer, index_t sequence) {
     require_index("target state: KDA layer", layer, Layout::kda_layers);
     (void)checked(sequence);
     const Elements e = elements(size_);
@@ -160,13 +137,22 @@ class TargetState {
       return buffer.data() + sequence * size + layer * (size / each);
     };
     return {part(recurrent_, e.recurrent), part(log_, e.log),
-            Matrix<T>(part(window_, e.window), Kda::tail + size_.rollback, 3 * Kda::width), size_.rollback};
+            Matrix<T>(part(window_, e.window), tail + size_.rollback, 3 * width), size_.rollback};
+  }
+  /// The same with what a call does to it.
+  KdaSequence<T> kda(index_t layer, const SequenceStep& step) {
+    return {kda(layer, step.sequence), step.row, step.tokens, step.pending, step.logged};
   }
   MlaMemory<Config, T> mla(index_t layer, index_t sequence) {
     require_index("target state: MLA layer", layer, Layout::mla_layers);
     (void)checked(sequence);
     const index_t each = size_.capacity * latent;
     return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
+  }
+
+  /// The same with what a call does to it: each new token sees all positions up to its own.
+  LatentSequence<T> mla(index_t layer, const SequenceStep& step) {
+    return {mla(layer, step.sequence).matrix(), step.row, step.tokens, {step.length, step.tokens}};
   }
 
   /// The places of the next `tokens` of a sequence.
@@ -178,12 +164,20 @@ class TargetState {
                   std::to_string(length(sequence)) + " + " + std::to_string(tokens),
                   "at most " + std::to_string(size_.capacity));
     }
-    return {length(sequence), p.logged ? p.kept : 0, tokens, tokens <= size_.rollback};
+    return {length(sequence), p.logged ? p.kept : 0, tokens, tokens <= size_.rollback, sequence};
   }
   /// Says that all layers have taken the step.
-  void finish(index_t sequence, const SequenceStep& s) { at(sequence) = {s.length, s.tokens, s.tokens, s.logged}; }
+  void finish(const SequenceStep& s) { at(s.sequence) = {s.length, s.tokens, s.tokens, s.logged}; }
 
  private:
+  /// Runs all sequences of a KDA layer over what is pending, and over no new tokens.
+  void bring_over(const Cpu& device, const KdaSequence<T>* pending) const {
+    const Matrix<S> none(nullptr, 0, width), all(nullptr, 0, 3 * width), w(nullptr, tail + 1, width);
+    short_conv(device, ShortConv<T>{all, {w, w, w}, {none, none, none}, {}, pending, sequences()});
+    kda_recurrence(device, KdaRecurrence<T, Config::kda_head_dim>{none, none, none, none, Matrix<S>(nullptr, 0, heads),
+                                                                  none, pending, sequences()});
+  }
+
   struct Position {
     index_t before = 0;  ///< positions before the last call
     index_t tokens = 0;  ///< of the last call
