@@ -5,6 +5,9 @@
 /// bits depend on its row of A and its column of B alone: not on the other rows, the blocking or the thread count.
 /// defines: gemm, gemm_batch
 
+#include <algorithm>
+
+#include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
@@ -14,16 +17,13 @@
 namespace K3SPEC_NAMESPACE {
 
 namespace detail {
-/// Multiply-adds that are not worth waking other threads for.
-inline constexpr index_t serial_work = 1 << 19;
-
 template <class Product>
-void multiply(const Cpu& cpu, const Product& p) {
+void multiply(const Cpu& given, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) return p.empty_sums();
-  const bool serial = (p.m + 4) * p.n * p.k < serial_work || cpu.threads <= 1 || in_parallel();
-  const index_t threads = serial ? 1 : cpu.threads;
-  p.m <= streamed_rows ? Streamed(p).run(cpu, threads) : Blocked(p).run(cpu, threads);
+  const Cpu device = in_parallel() ? Cpu{1} : cpu::for_work(given, (p.m + 4) * p.n * p.k, cpu::product_work);
+  const index_t threads = std::max(device.threads, 1);
+  p.m <= streamed_rows ? Streamed(p).run(device, threads) : Blocked(p).run(device, threads);
 }
 }  // namespace detail
 
