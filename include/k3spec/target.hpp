@@ -17,5 +17,6 @@
 #include <k3spec/target/load.hpp>
 #include <k3spec/target/mla_attention.hpp>
 #include <k3spec/target/new_tokens.hpp>
+#include <k3spec/target/scratch.hpp>
 #include <k3spec/target/state.hpp>
 #include <k3spec/target/taps.hpp>

@@ -18,13 +18,19 @@ void gate(const D& device, const X& x, const G& g, const Y& y) {
 
 namespace K3SPEC_NAMESPACE {
 
-/// y[0] = 0, y[r] = x[r - 1]. x, y [rows, n], which must not overlap.
+/// In backend/cpu.
 template <class T>
-void shift_rows(const Cpu& cpu, Matrix<const T> x, Matrix<T> y) {
-  expr::check_shape("shift_rows", 0, y.extent(0), y.extent(1), x.extent(0), x.extent(1));
+void shift_rows_kernel(const Cpu& cpu, const Matrix<const T>& x, const Matrix<T>& y) {
   parallel_for(cpu, y.extent(0), [&](index_t r) {
     for (index_t j = 0; j < y.extent(1); ++j) y(r, j) = r == 0 ? T() : x(r - 1, j);
   });
+}
+
+/// In ops: y[0] = 0, y[r] = x[r - 1]. x, y [rows, n], which must not overlap.
+template <class T, Device D>
+void shift_rows(const D& device, Matrix<const T> x, Matrix<T> y) {
+  expr::check_shape("shift_rows", 0, y.extent(0), y.extent(1), x.extent(0), x.extent(1));
+  shift_rows_kernel(device, x, y);
 }
 
 namespace cuda {
@@ -40,11 +46,10 @@ __global__ void __launch_bounds__(256) shift_rows_down(Matrix<const T> x, Matrix
 
 }  // namespace cuda
 
-/// The same on a card.
+/// In this folder: the same on a card.
 template <class T>
-void shift_rows(const Cuda& cuda, Matrix<const T> x, Matrix<T> y) {
+void shift_rows_kernel(const Cuda& cuda, const Matrix<const T>& x, const Matrix<T>& y) {
   constexpr int V = cuda::lanes_per_thread<T>;
-  expr::check_shape("shift_rows", 0, y.extent(0), y.extent(1), x.extent(0), x.extent(1));
   cuda.require_device_memory(x, "shift_rows: x");
   cuda.require_device_memory(y, "shift_rows: y");
   if (y.size() == 0) return;

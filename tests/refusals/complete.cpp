@@ -68,7 +68,8 @@ Function function_of(std::string head) {
       R"(AttentionResult|Distribution)<|)"
       R"(\b(Batch|TextWindows|Documents|NewTokens|TargetOutput|Proposal|ExpertRows|Windows|Teacher|Target|Scratch)\b)");
   // Structs of several views.
-  static const std::regex is_problem(R"(\b(Ttt|Block|Rope)(Problem|Gradients)<)");
+  static const std::regex is_problem(
+      R"(\b((Ttt|Block|Rope)(Problem|Gradients)|KdaRecurrence|ShortConv|LatentAttention)<)");
   Names views;
   for (std::sregex_iterator i(head.begin(), head.end(), view_name), end; i != end; ++i) views.insert((*i)[1]);
   static const std::regex prefix(R"(^\s*template\s*<)");
@@ -203,6 +204,7 @@ TEST_CASE("functions are found, private ones and those of one extent left out") 
   CHECK(
       found("struct A { void f(Rows<T, 3> a, Rows<T, 3> b) {}\n private:\n void g(Rows<T, 3> a, Rows<T, 3> b) {} };") ==
       Names{"f"});
+  CHECK(found("void f(const D& device, const ShortConv<T>& problem) {}") == Names{"f"});
   CHECK(found("class A { void f(Rows<T, 3> a, Rows<T, 3> b) {}\n public:\n void operator()(std::span<T> a, Batch& b) "
               "{} };") == Names{"operator()"});
   CHECK(found("namespace detail { void f(Rows<T, 3> a, Rows<T, 3> b) {} }\n// void g(Rows<T, 3> a, Rows<T, 3> b) {}")

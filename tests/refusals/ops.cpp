@@ -5,6 +5,8 @@
 #include <k3spec/ops/block_attention.hpp>
 #include <k3spec/ops/copy_rows.hpp>
 #include <k3spec/ops/embedding.hpp>
+#include <k3spec/ops/grouped_gemm.hpp>
+#include <k3spec/ops/kda.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/rope.hpp>
@@ -61,7 +63,7 @@ struct Rotated {
 ExpertRows sorted(Arguments& a) {
   const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
   std::vector<index_t> ids{0, 4, 1, 2, 0, 3};
-  experts.sort(Matrix<index_t>(ids.data(), 3, 2));
+  sort_by_expert(device, Matrix<index_t>(ids.data(), 3, 2), experts);
   return experts;
 }
 
@@ -157,13 +159,13 @@ TEST_CASE("experts") {
     route<Experts>(device, a.matrix<float>("scores", 3, 5, Blame::any), a.vector<const float>("correction", 5),
                    a.matrix<index_t>("ids", 3, 2), a.matrix<float>("weights", 3, 2));
   });
-  refuses({"ops/route.hpp sort"}, [](Arguments& a) {
+  refuses({"ops/route.hpp sort_by_expert"}, [](Arguments& a) {
     const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
     const index_t rows = a.extent("ids", 3), columns = a.extent("ids", 2);
     const Matrix<index_t> ids(a.memory<index_t>(rows * columns), rows, columns);
     if (ids.size() > 0) ids(rows - 1, columns - 1) = a.index("ids", 4, 5);
     if (ids.size() == 0) a.index("ids", 4, 5);
-    experts.sort(ids);
+    sort_by_expert(device, ids, experts);
   });
   refuses({"ops/route.hpp sort"}, [](Arguments& a) {
     auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
@@ -171,7 +173,8 @@ TEST_CASE("experts") {
     experts.sort(Matrix<index_t>(a.memory<index_t>(6), 3, 2));
   });
   refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
-    gather_expert_rows<float>(sorted(a), a.matrix<float>("from", 3, 4, Blame::any), a.matrix<float>("to", 6, 4));
+    gather_expert_rows<float>(device, sorted(a), a.matrix<float>("from", 3, 4, Blame::any),
+                              a.matrix<float>("to", 6, 4));
   });
   refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
     auto experts = sorted(a);
@@ -187,6 +190,17 @@ TEST_CASE("experts") {
   refuses({"ops/route.hpp combine_experts"}, [](Arguments& a) {
     combine_experts<float, float>(device, sorted(a), a.matrix<float>("results", 6, 4, Blame::any),
                                   a.matrix<float>("weights", 3, 2), a.matrix<float>("y", 3, 4));
+  });
+}
+
+TEST_CASE("products of groups of rows") {
+  refuses({"ops/grouped_gemm.hpp grouped_gemm"}, [](Arguments& a) {
+    const PackedGroups<float> weights(3, 5, 4);
+    const index_t n = a.extent("begin", 4), end = a.index("rows of a group", 6, 7);
+    const Vector<index_t> begin(a.memory<index_t>(n), n);
+    for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);
+    grouped_gemm(device, Vector<const index_t>(begin), a.matrix<const float>("x", 6, 4, Blame::any), weights,
+                 a.matrix<float>("y", 6, 5));
   });
 }
 

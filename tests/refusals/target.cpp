@@ -119,7 +119,7 @@ TEST_CASE("the target's products") {
 
 namespace {
 
-/// Two sequences of 2 and 1 new tokens. memory(state, step): what the layer is given of one
+/// Two sequences of 2 and 1 new tokens. memory(state, steps): what the layer is given of them
 template <class Layer, class F>
 void attention(F&& memory) {
   refuses({Layer::is_mla ? "target/mla_attention.hpp forward" : "target/kda_attention.hpp forward"}, [&](Arguments& a) {
@@ -127,9 +127,8 @@ void attention(F&& memory) {
     auto arena = slice(a);
     std::vector<SequenceStep> steps{state.step(0, 2), state.step(1, 1)};
     steps[1].row = a.index("rows of a sequence", 2, 3);
-    const std::vector sequences{memory(state, steps[0]), memory(state, steps[1])};
     using Attention = typename Layer::Attention;
-    Attention::template forward<float>(device, frozen<Attention>(), sequences,
+    Attention::template forward<float>(device, frozen<Attention>(), memory(state, steps),
                                        a.matrix<const float>("x", 3, hidden, Blame::any),
                                        a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });
@@ -138,9 +137,9 @@ void attention(F&& memory) {
 }  // namespace
 
 TEST_CASE("the target's attention") {
-  const auto kda = [](auto& state, const SequenceStep& step) { return state.kda(0, step); };
+  const auto kda = [](auto& state, std::span<const SequenceStep> steps) { return state.kda(0, steps); };
   attention<DecoderLayer<Config, LayerKind::kda_dense>>(kda);
-  const auto mla = [](auto& state, const SequenceStep& step) { return state.mla(0, step); };
+  const auto mla = [](auto& state, std::span<const SequenceStep> steps) { return state.mla(0, steps); };
   attention<DecoderLayer<Config, LayerKind::mla_moe>>(mla);
   using Attention = AbsorbedAttention<Config, float>;
   constexpr index_t kv_rows = Attention::heads * (Attention::nope + Attention::v_dim);

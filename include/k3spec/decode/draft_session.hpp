@@ -70,7 +70,7 @@ void require_append(const Matrix<const T>& states, std::span<const index_t> ids,
     throw Error("draft cache: states", std::to_string(states.extent(0)) + " x " + std::to_string(states.extent(1)),
                 std::to_string(n) + " x " + std::to_string(columns) + ", packed");
   }
-  detail::require_token_ids(Vector<const index_t>(ids.data(), n), vocabulary);
+  require_token_ids(Cpu{}, Vector<const index_t>(ids.data(), n), vocabulary);
   if (counts.size() != lengths.size()) {
     throw Error("draft cache: counts", std::to_string(counts.size()), std::to_string(lengths.size()));
   }

@@ -75,7 +75,7 @@ class RunningTexts {
   index_t add(std::span<const index_t> prompt, const DecodeOptions& options, std::uint64_t seed, index_t capacity,
               index_t vocabulary, index_t drafted) {
     require_prompt(prompt, capacity, options);
-    detail::require_token_ids(Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())), vocabulary);
+    require_token_ids(Cpu{}, Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())), vocabulary);
     if (!has_room()) {
       throw Error("texts decoded at a time", std::to_string(places() + 1), "at most " + std::to_string(places()));
     }

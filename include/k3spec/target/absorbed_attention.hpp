@@ -63,19 +63,19 @@ class AbsorbedAttention {
   /// q [rows, heads · (nope + rope)] -> y [rows, heads · v]
   /// \throws Error on other shapes than q's rows and the layer say, and on sequences of rows that q has not or that see
   ///         rows that their caches have not
-  template <AnyView Q, AnyView Y, class Sees>
-  void forward(const Cpu& cpu, std::span<const LatentSequence<T, Sees>> sequences, const Q& q, const Y& y,
+  template <Device D, AnyView Q, AnyView Y, class Sees>
+  void forward(const D& device, std::span<const LatentSequence<T, Sees>> sequences, const Q& q, const Y& y,
                const Scratch& s) const {
     const index_t rows = q.extent(0);
     require_shape("AbsorbedAttention: q", q, rows, heads * qk_dim);
     require_shape("AbsorbedAttention: y", y, rows, heads * v_dim);
     require_rows("AbsorbedAttention: scratch", s.q, rows * heads);
-    absorb(cpu, q, s);
-    latent_attention(cpu, LatentAttention<T, Sees>{s.q, s.o, s.scores, s.top, s.total, sequences.data(),
-                                                   static_cast<index_t>(sequences.size()), heads,
-                                                   1 / std::sqrt(static_cast<double>(qk_dim))});
+    absorb(device, q, s);
+    latent_attention(device, LatentAttention<T, Sees>{s.q, s.o, s.scores, s.top, s.total, sequences.data(),
+                                                      static_cast<index_t>(sequences.size()), heads,
+                                                      1 / std::sqrt(static_cast<double>(qk_dim))});
     for (index_t h = 0; h < heads; ++h) {
-      value_[static_cast<std::size_t>(h)].forward(cpu, of_head(s.o, h), y.columns(h * v_dim, v_dim));
+      value_[static_cast<std::size_t>(h)].forward(device, of_head(s.o, h), y.columns(h * v_dim, v_dim));
     }
   }
 
@@ -86,12 +86,12 @@ class AbsorbedAttention {
     return Matrix<S>(x.data() + h * n, Extents<dyn, dyn>(x.extent(0) / heads, n), heads * n);
   }
 
-  template <AnyView Q>
-  void absorb(const Cpu& cpu, const Q& q, const Scratch& s) const {
+  template <Device D, AnyView Q>
+  void absorb(const D& device, const Q& q, const Scratch& s) const {
     for (index_t h = 0; h < heads; ++h) {
       const auto to = of_head(s.q, h);
-      key_[static_cast<std::size_t>(h)].forward(cpu, q.columns(h * qk_dim, nope), to.columns(0, kv_lora));
-      evaluate(cpu, expr::arg<0>, to.columns(kv_lora, rope), q.columns(h * qk_dim + nope, rope));
+      key_[static_cast<std::size_t>(h)].forward(device, q.columns(h * qk_dim, nope), to.columns(0, kv_lora));
+      evaluate(device, expr::arg<0>, to.columns(kv_lora, rope), q.columns(h * qk_dim + nope, rope));
     }
   }
 

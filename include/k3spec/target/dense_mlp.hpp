@@ -51,15 +51,15 @@ struct DenseMlp {
 
   /// x, y [rows, hidden]
   /// \throws Error on other shapes
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     require_shape("DenseMlp: x", x, x.extent(0), hidden);
     require_shape("DenseMlp: y", y, x.extent(0), hidden);
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
-    w.in.forward(cpu, x, s.in);
-    evaluate(cpu, SiTU<Config>::formula(), s.product, s.in.columns(0, inner), s.in.columns(inner, inner));
-    w.out.forward(cpu, s.product, y, into);
+    w.in.forward(device, x, s.in);
+    evaluate(device, SiTU<Config>::formula(), s.product, s.in.columns(0, inner), s.in.columns(inner, inner));
+    w.out.forward(device, s.product, y, into);
   }
 };
 

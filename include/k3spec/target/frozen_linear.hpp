@@ -19,6 +19,27 @@ template <Allocator A, class T>
 constexpr void take_matrix(A& a, Matrix<T>& m, index_t rows, index_t columns) {
   m = Matrix<T>(a.template take<T>(checked_product(rows, columns)), rows, columns);
 }
+
+/// [W_0; W_1; …] of weights W_i [out_i, in], while it lives.
+template <class T>
+class Stacked {
+ public:
+  /// \throws Error when they do not read the same number of features
+  explicit Stacked(std::initializer_list<Matrix<const T>> weights) {
+    for (const auto& w : weights) in_ = w.extent(1), out_ += w.extent(0);
+    for (const auto& w : weights) require_count("stacked weights: columns", w.extent(1), in_);
+    memory_ = Buffer<T>(out_ * in_);
+    T* to = memory_.data();
+    for (const auto& w : weights) {
+      for (index_t o = 0; o < w.extent(0); ++o, to += in_) std::copy_n(w.row(o), in_, to);
+    }
+  }
+  Matrix<const T> matrix() const { return Matrix<const T>(memory_.data(), out_, in_); }
+
+ private:
+  index_t in_ = 0, out_ = 0;
+  Buffer<T> memory_;
+};
 }  // namespace detail
 
 /// A weight that never changes, laid out once for products with few rows: decoding is nothing else. Several weights
@@ -30,17 +51,7 @@ class FrozenLinear {
 
   /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in]
   /// \throws Error when they do not read the same number of features
-  FrozenLinear(std::initializer_list<Matrix<const T>> weights) {
-    index_t in = 0, out = 0;
-    for (const auto& w : weights) in = w.extent(1), out += w.extent(0);
-    for (const auto& w : weights) require_count("FrozenLinear: weights: columns", w.extent(1), in);
-    Buffer<T> stacked(out * in);
-    T* to = stacked.data();
-    for (const auto& w : weights) {
-      for (index_t o = 0; o < w.extent(0); ++o, to += in) std::copy_n(w.row(o), in, to);
-    }
-    packed_ = PackedWeights<T>(Matrix<const T>(stacked.data(), out, in));
-  }
+  FrozenLinear(std::initializer_list<Matrix<const T>> weights) : packed_(detail::Stacked<T>(weights).matrix()) {}
 
   /// y = x W with W [in, out]
   static FrozenLinear plain(const Matrix<const T>& w) {
@@ -54,10 +65,10 @@ class FrozenLinear {
 
   /// y [rows, out] (= or +=) x [rows, in] Wᵀ
   /// \throws Error on other shapes
-  template <AnyView X, AnyView Y>
-  void forward(const Cpu& cpu, const X& x, const Y& y, Into into = Into::overwrite) const {
+  template <Device D, AnyView X, AnyView Y>
+  void forward(const D& device, const X& x, const Y& y, Into into = Into::overwrite) const {
     require_rows("FrozenLinear: y", y, x.extent(0));
-    gemm(cpu, x.matrix(), packed_, y.matrix(), into);
+    gemm(device, x.matrix(), packed_, y.matrix(), into);
   }
 
  private:

@@ -156,8 +156,8 @@ struct KdaAttention {
 
   /// x, y [rows, hidden]
   /// \throws Error on other shapes, and on sequences of rows that x has not
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, std::span<const KdaSequence<T>> sequences, const X& x,
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Frozen<T>& w, std::span<const KdaSequence<T>> sequences, const X& x,
                       const Y& y, Into into, ArenaSlice& arena) {
     require_shape("KdaAttention: x", x, x.extent(0), hidden);
     require_shape("KdaAttention: y", y, x.extent(0), hidden);
@@ -165,18 +165,18 @@ struct KdaAttention {
     index_t most = 0;
     for (const auto& b : sequences) most = std::max(most, b.tokens);
     const auto s = Scratch<T>::allocate(arena, x.extent(0), most);
-    w.in.forward(cpu, x, s.in);
+    w.in.forward(device, x, s.in);
     const auto count = static_cast<index_t>(sequences.size());
-    short_conv(cpu, ShortConv<T>{s.in.columns(0, 3 * width),
-                                 {w.taps_of(0), w.taps_of(1), w.taps_of(2)},
-                                 {s.q, s.k, s.v},
-                                 s.window,
-                                 sequences.data(),
-                                 count});
-    prepare<T>(cpu, w, s);
-    kda_recurrence(cpu, KdaRecurrence<T, dim>{s.q, s.k, s.v, s.decay, s.beta, s.o, sequences.data(), count});
-    gate<T>(cpu, w, s);
-    w.out.forward(cpu, s.gated, y, into);
+    short_conv(device, ShortConv<T>{s.in.columns(0, 3 * width),
+                                    {w.taps_of(0), w.taps_of(1), w.taps_of(2)},
+                                    {s.q, s.k, s.v},
+                                    s.window,
+                                    sequences.data(),
+                                    count});
+    prepare<T>(device, w, s);
+    kda_recurrence(device, KdaRecurrence<T, dim>{s.q, s.k, s.v, s.decay, s.beta, s.o, sequences.data(), count});
+    gate<T>(device, w, s);
+    w.out.forward(device, s.gated, y, into);
   }
 
  private:
@@ -186,15 +186,15 @@ struct KdaAttention {
   }
 
   /// Everything that needs no state.
-  template <class T>
-  static void prepare(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
+  template <class T, Device D>
+  static void prepare(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
     using S = accumulate_t<T>;
     const Vector<const S> rate(w.rate.data(), width);
-    evaluate(cpu, kda_unit_formula(1 / std::sqrt(static_cast<double>(dim))), per_head(s.q), per_head(s.q));
-    evaluate(cpu, kda_unit_formula(1), per_head(s.k), per_head(s.k));
-    w.decay_up.forward(cpu, s.in.columns(f_at, dim), s.decay);
-    evaluate(cpu, exp(log_decay()), s.decay, s.decay, rate, w.dt_bias);
-    evaluate(cpu, sigmoid(expr::arg<0>), s.beta, s.in.columns(b_at, heads));
+    evaluate(device, kda_unit_formula(1 / std::sqrt(static_cast<double>(dim))), per_head(s.q), per_head(s.q));
+    evaluate(device, kda_unit_formula(1), per_head(s.k), per_head(s.k));
+    w.decay_up.forward(device, s.in.columns(f_at, dim), s.decay);
+    evaluate(device, exp(log_decay()), s.decay, s.decay, rate, w.dt_bias);
+    evaluate(device, sigmoid(expr::arg<0>), s.beta, s.in.columns(b_at, heads));
   }
 
   static constexpr auto log_decay() {
@@ -205,14 +205,14 @@ struct KdaAttention {
     }
   }
 
-  template <class T>
-  static void gate(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
-    rms_norm_forward<accumulate_t<T>>(cpu, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
+  template <class T, Device D>
+  static void gate(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
+    rms_norm_forward<accumulate_t<T>>(device, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
     if constexpr (full_rank_gate) {
-      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));
+      evaluate(device, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));
     } else {
-      w.gate_up.forward(cpu, s.in.columns(gate_at, dim), s.gate);
-      evaluate(cpu, output_gate_formula(), s.gated, s.o, s.gate);
+      w.gate_up.forward(device, s.in.columns(gate_at, dim), s.gate);
+      evaluate(device, output_gate_formula(), s.gated, s.o, s.gate);
     }
   }
 };

@@ -10,10 +10,10 @@
 
 #include <array>
 #include <type_traits>
-#include <vector>
 
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
+#include <k3spec/ops/grouped_gemm.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/dense_mlp.hpp>
@@ -71,11 +71,6 @@ struct LatentMoe {
     Shared::visit(w.shared_experts, at / "shared_experts", v);
   }
 
-  /// An expert's weights as decoding reads them.
-  template <class T>
-  struct FrozenExpert {
-    FrozenLinear<T> in, out;
-  };
   /// Stands for shared experts that a config does not have.
   template <class T>
   struct NothingFrozen {
@@ -85,10 +80,10 @@ struct LatentMoe {
   /// The weights made ready. Keeps views of the small ones.
   template <class T>
   struct Frozen {
-    using FrozenShared = std::conditional_t<has_shared, typename SharedMlp::template Frozen<T>, NothingFrozen<T>>;
+    using SharedMlpOrNone = std::conditional_t<has_shared, typename SharedMlp::template Frozen<T>, NothingFrozen<T>>;
     FrozenLinear<T> router, down, up;
-    std::vector<FrozenExpert<T>> experts_;
-    FrozenShared shared;
+    PackedGroups<T> experts_in, experts_out;  ///< gate beside up, and down
+    SharedMlpOrNone shared;
     Vector<const accumulate_t<T>> correction;
     Vector<const T> norm;
 
@@ -96,11 +91,15 @@ struct LatentMoe {
         : router{w.gate.weight.matrix()},
           down{w.routed_expert_down_proj.weight.matrix()},
           up{w.routed_expert_up_proj.weight.matrix()},
+          experts_in(experts, 2 * inner, latent),
+          experts_out(experts, latent, inner),
           shared(w.shared_experts),
           correction(w.e_score_correction_bias) {
       if constexpr (has_norm) norm = w.routed_expert_norm.weight;
-      for (const auto& e : w.experts_) {
-        experts_.push_back({{e.w1.weight.matrix(), e.w3.weight.matrix()}, {e.w2.weight.matrix()}});
+      for (index_t e = 0; e < experts; ++e) {
+        const auto& expert = w.experts_[static_cast<std::size_t>(e)];
+        experts_in.set(e, detail::Stacked<T>({expert.w1.weight.matrix(), expert.w3.weight.matrix()}).matrix());
+        experts_out.set(e, expert.w2.weight.matrix());
       }
     }
   };
@@ -149,50 +148,41 @@ struct LatentMoe {
 
   /// x, y [rows, hidden]
   /// \throws Error on other shapes
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     require_shape("LatentMoe: x", x, x.extent(0), hidden);
     require_shape("LatentMoe: y", y, x.extent(0), hidden);
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
-    choose<T>(cpu, w, x, s);
-    w.down.forward(cpu, x, s.latent_in);
-    gather_expert_rows(s.sorted, s.latent_in, s.gathered);
-    run_experts<T>(cpu, w, s);
-    combine_experts(cpu, s.sorted, s.results, s.weights, s.routed);
+    choose<T>(device, w, x, s);
+    w.down.forward(device, x, s.latent_in);
+    gather_expert_rows(device, s.sorted, s.latent_in, s.gathered);
+    run_experts<T>(device, w, s);
+    combine_experts(device, s.sorted, s.results, s.weights, s.routed);
     if constexpr (has_norm) {
-      rms_norm_forward<T>(cpu, w.norm, Config::rms_norm_eps, s.routed, s.normed);
-      w.up.forward(cpu, s.normed, y, into);
+      rms_norm_forward<T>(device, w.norm, Config::rms_norm_eps, s.routed, s.normed);
+      w.up.forward(device, s.normed, y, into);
     } else {
-      w.up.forward(cpu, s.routed, y, into);
+      w.up.forward(device, s.routed, y, into);
     }
-    if constexpr (has_shared) SharedMlp::forward(cpu, w.shared, x, y, Into::accumulate, arena);
+    if constexpr (has_shared) SharedMlp::forward(device, w.shared, x, y, Into::accumulate, arena);
   }
 
  private:
-  template <class T, AnyView X>
-  static void choose(const Cpu& cpu, const Frozen<T>& w, const X& x, const Scratch<T>& s) {
-    w.router.forward(cpu, x, s.scores);
-    evaluate(cpu, sigmoid(expr::arg<0>), s.scores, s.scores);
-    route<Config>(cpu, s.scores, w.correction, s.ids, s.weights);
-    s.sorted.sort(s.ids);
+  template <class T, Device D, AnyView X>
+  static void choose(const D& device, const Frozen<T>& w, const X& x, const Scratch<T>& s) {
+    w.router.forward(device, x, s.scores);
+    evaluate(device, sigmoid(expr::arg<0>), s.scores, s.scores);
+    route<Config>(device, s.scores, w.correction, s.ids, s.weights);
+    sort_by_expert(device, s.ids, s.sorted);
   }
 
-  /// Each expert on its own rows. With many rows, threads take experts; else the few products share the threads.
-  template <class T>
-  static void run_experts(const Cpu& cpu, const Frozen<T>& w, const Scratch<T>& s) {
-    const index_t rows = s.gathered.extent(0);
-    const Cpu across = cpu::for_work(cpu, rows * latent * inner * 3);
-    parallel_for(across, experts, [&](index_t e) {
-      const index_t begin = s.sorted.begin(e), count = s.sorted.begin(e + 1) - begin;
-      if (count == 0) return;
-      const auto& expert = w.experts_[static_cast<std::size_t>(e)];
-      const auto part = [&](const auto& m) { return m.rows(begin, count); };
-      const auto in = part(s.gate_up);
-      expert.in.forward(Cpu{1}, part(s.gathered), in);
-      evaluate(Cpu{1}, SiTU<Config>::formula(), part(s.product), in.columns(0, inner), in.columns(inner, inner));
-      expert.out.forward(Cpu{1}, part(s.product), part(s.results));
-    });
+  /// Each expert on its own rows.
+  template <class T, Device D>
+  static void run_experts(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
+    grouped_gemm(device, s.sorted.begin, s.gathered, w.experts_in, s.gate_up);
+    evaluate(device, SiTU<Config>::formula(), s.product, s.gate_up.columns(0, inner), s.gate_up.columns(inner, inner));
+    grouped_gemm(device, s.sorted.begin, s.product, w.experts_out, s.results);
   }
 };
 

@@ -89,8 +89,8 @@ struct MlaAttention {
 
   /// x, y [rows, hidden]; the new tokens' latents are written into their places in the sequences' caches.
   /// \throws Error on other shapes, and on sequences of rows that x has not or that their caches have no place for
-  template <class T, AnyView X, AnyView Y>
-  static void forward(const Cpu& cpu, const Frozen<T>& w, std::span<const LatentSequence<T>> sequences, const X& x,
+  template <class T, Device D, AnyView X, AnyView Y>
+  static void forward(const D& device, const Frozen<T>& w, std::span<const LatentSequence<T>> sequences, const X& x,
                       const Y& y, Into into, ArenaSlice& arena) {
     require_shape("MlaAttention: x", x, x.extent(0), Config::hidden_size);
     require_shape("MlaAttention: y", y, x.extent(0), Config::hidden_size);
@@ -100,32 +100,32 @@ struct MlaAttention {
     }
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
-    w.in.forward(cpu, x, s.in);
-    for (const auto& b : sequences) remember<T>(cpu, w, b, s);
+    w.in.forward(device, x, s.in);
+    for (const auto& b : sequences) remember<T>(device, w, b, s);
     if constexpr (has_q_lora) {
-      rms_norm_forward<T>(cpu, w.q_norm, Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
-      w.q_up.forward(cpu, s.q_latent, s.q_up);
-      w.attention.forward(cpu, sequences, s.q_up, s.value, s.attention);
+      rms_norm_forward<T>(device, w.q_norm, Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
+      w.q_up.forward(device, s.q_latent, s.q_up);
+      w.attention.forward(device, sequences, s.q_up, s.value, s.attention);
     } else {
-      w.attention.forward(cpu, sequences, s.in.columns(q_at, q_width), s.value, s.attention);
+      w.attention.forward(device, sequences, s.in.columns(q_at, q_width), s.value, s.attention);
     }
     if constexpr (has_gate) {
-      evaluate(cpu, output_gate_formula(), s.gated, s.value, s.in.columns(gate_at, v_width));
+      evaluate(device, output_gate_formula(), s.gated, s.value, s.in.columns(gate_at, v_width));
     } else {
-      evaluate(cpu, expr::arg<0>, s.gated, s.value);
+      evaluate(device, expr::arg<0>, s.gated, s.value);
     }
-    w.out.forward(cpu, s.gated, y, into);
+    w.out.forward(device, s.gated, y, into);
   }
 
  private:
   /// Writes the new positions of one sequence into its cache.
-  template <class T>
-  static void remember(const Cpu& cpu, const Frozen<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
+  template <class T, Device D>
+  static void remember(const D& device, const Frozen<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
     const auto from = s.in.rows(sequence.row, sequence.tokens);
     const auto to = sequence.cache.rows(sequence.sees.before, sequence.tokens);
-    rms_norm_forward<T>(cpu, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
+    rms_norm_forward<T>(device, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
                         to.columns(0, kv_lora));
-    evaluate(cpu, expr::arg<0>, to.columns(kv_lora, rope), from.columns(rope_at, rope));
+    evaluate(device, expr::arg<0>, to.columns(kv_lora, rope), from.columns(rope_at, rope));
   }
 };
 

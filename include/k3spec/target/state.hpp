@@ -9,12 +9,14 @@
 /// defines: StateSize, TargetState, SequenceStep, MlaMemory
 
 #include <algorithm>
+#include <span>
 #include <string>
 
+#include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/config/complete.hpp>
-#include <k3spec/core/buffer.hpp>
 #include <k3spec/core/checked.hpp>
 #include <k3spec/core/dtype.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 #include <k3spec/ops/latent_attention.hpp>
@@ -45,8 +47,8 @@ struct SequenceStep {
 template <class Config, class T>
 using MlaMemory = Rows<T, Config::kv_lora_rank + Config::qk_rope_head_dim>;
 
-/// What the target remembers of the texts of a batch.
-template <ForTarget Given, Element T>
+/// What the target remembers of the texts of a batch, in a device's memory.
+template <ForTarget Given, Element T, Device D = Cpu>
 class TargetState {
   using Config = complete_target_t<Given>;
   using S = accumulate_t<T>;
@@ -70,18 +72,21 @@ class TargetState {
     const Elements e = elements(size);
     return static_cast<std::size_t>(size.sequences) *
            (static_cast<std::size_t>(e.latents + e.window) * sizeof(T) +
-            static_cast<std::size_t>(e.recurrent + e.log) * sizeof(S) + sizeof(Position));
+            static_cast<std::size_t>(e.recurrent + e.log) * sizeof(S) + sizeof(Position) + sizeof(SequenceStep) +
+            sizeof(KdaSequence<T>) + sizeof(LatentSequence<T>));
   }
 
   /// Sequences of length 0. \throws Error on sizes that are negative or cannot be addressed
-  explicit TargetState(StateSize size) : size_(checked(size)) {
-    const Elements e = elements(size);
-    latents_ = Buffer<T>(checked_product(size.sequences, e.latents));
-    recurrent_ = Buffer<S>(checked_product(size.sequences, e.recurrent));
-    log_ = Buffer<S>(checked_product(size.sequences, e.log));
-    window_ = Buffer<T>(checked_product(size.sequences, e.window));
-    positions_ = Buffer<Position>(size.sequences);
-  }
+  explicit TargetState(StateSize size, const D& device = D{})
+      : size_(checked(size)),
+        latents_(device, checked_product(size.sequences, elements(size).latents)),
+        window_(device, checked_product(size.sequences, elements(size).window)),
+        recurrent_(device, checked_product(size.sequences, elements(size).recurrent)),
+        log_(device, checked_product(size.sequences, elements(size).log)),
+        positions_(size.sequences),
+        steps_(size.sequences),
+        kda_(size.sequences),
+        mla_(size.sequences) {}
 
   const StateSize& size() const { return size_; }
   index_t sequences() const { return size_.sequences; }
@@ -106,23 +111,22 @@ class TargetState {
   }
 
   /// Makes a sequence empty.
-  void reset(index_t sequence) {
+  void reset(index_t sequence, const D& device = D{}) {
     at(sequence) = Position{};
     const auto clear = [&](auto& buffer) {
       const index_t each = buffer.size() / sequences();
-      std::fill_n(buffer.data() + sequence * each, each, std::remove_reference_t<decltype(buffer[0])>{});
+      using Part = Vector<std::remove_pointer_t<decltype(buffer.data())>>;
+      if (each > 0) evaluate(device, expr::Constant{0}, Part(buffer.data() + sequence * each, each));
     };
     clear(latents_), clear(recurrent_), clear(window_);
   }
 
   /// Brings the recurrent states over what is pending, as the next call would: then all that is remembered is in
   /// recurrent(), window() and latents(), and nothing can be taken back any more.
-  void settle(const Cpu& device = {}) {
-    Buffer<KdaSequence<T>> pending(sequences());
-    for (index_t layer = 0; layer < Layout::kda_layers; ++layer) {
-      for (index_t b = 0; b < sequences(); ++b) pending[b] = kda(layer, step(b, 0));
-      bring_over(device, pending.data());
-    }
+  void settle(const D& device = D{}) {
+    for (index_t b = 0; b < sequences(); ++b) steps_[b] = step(b, 0);
+    const std::span<const SequenceStep> all(steps_.data(), static_cast<std::size_t>(sequences()));
+    for (index_t layer = 0; layer < Layout::kda_layers && !all.empty(); ++layer) bring_over(device, kda(layer, all));
     for (index_t b = 0; b < sequences(); ++b) at(b) = {length(b), 0, 0, false};
   }
 
@@ -139,10 +143,6 @@ class TargetState {
     return {part(recurrent_, e.recurrent), part(log_, e.log),
             Matrix<T>(part(window_, e.window), tail + size_.rollback, 3 * width), size_.rollback};
   }
-  /// The same with what a call does to it.
-  KdaSequence<T> kda(index_t layer, const SequenceStep& step) {
-    return {kda(layer, step.sequence), step.row, step.tokens, step.pending, step.logged};
-  }
   MlaMemory<Config, T> mla(index_t layer, index_t sequence) {
     require_index("target state: MLA layer", layer, Layout::mla_layers);
     (void)checked(sequence);
@@ -150,9 +150,18 @@ class TargetState {
     return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
   }
 
-  /// The same with what a call does to it: each new token sees all positions up to its own.
-  LatentSequence<T> mla(index_t layer, const SequenceStep& step) {
-    return {mla(layer, step.sequence).matrix(), step.row, step.tokens, {step.length, step.tokens}};
+  /// The same of sequences that take steps, with what these do to them: what is given to the layer. Holds until the
+  /// next call for any of them.
+  std::span<const KdaSequence<T>> kda(index_t layer, std::span<const SequenceStep> steps) {
+    return each(kda_, steps, [&](const SequenceStep& s) {
+      return KdaSequence<T>{kda(layer, s.sequence), s.row, s.tokens, s.pending, s.logged};
+    });
+  }
+  /// Each new token sees all positions up to its own.
+  std::span<const LatentSequence<T>> mla(index_t layer, std::span<const SequenceStep> steps) {
+    return each(mla_, steps, [&](const SequenceStep& s) {
+      return LatentSequence<T>{mla(layer, s.sequence).matrix(), s.row, s.tokens, {s.length, s.tokens}};
+    });
   }
 
   /// The places of the next `tokens` of a sequence.
@@ -166,16 +175,41 @@ class TargetState {
     }
     return {length(sequence), p.logged ? p.kept : 0, tokens, tokens <= size_.rollback, sequence};
   }
+  /// Those of sequences [first, first + count) that have new tokens, count_of(sequence) of them, in rows one behind the
+  /// other. Holds until the next call for any of them.
+  template <class F>
+  std::span<const SequenceStep> steps(index_t first, index_t count, F&& count_of) {
+    require_part("target state: sequences", first, count, sequences());
+    SequenceStep* const steps = steps_.data() + first;
+    SequenceStep* s = steps;
+    index_t row = 0;
+    for (index_t b = first; b < first + count; ++b) {
+      if (count_of(b) == 0) continue;
+      *s = step(b, count_of(b));
+      s->row = row, row += s->tokens, ++s;
+    }
+    return {steps, s};
+  }
   /// Says that all layers have taken the step.
   void finish(const SequenceStep& s) { at(s.sequence) = {s.length, s.tokens, s.tokens, s.logged}; }
 
  private:
   /// Runs all sequences of a KDA layer over what is pending, and over no new tokens.
-  void bring_over(const Cpu& device, const KdaSequence<T>* pending) const {
+  static void bring_over(const D& device, std::span<const KdaSequence<T>> pending) {
+    const auto count = static_cast<index_t>(pending.size());
     const Matrix<S> none(nullptr, 0, width), all(nullptr, 0, 3 * width), w(nullptr, tail + 1, width);
-    short_conv(device, ShortConv<T>{all, {w, w, w}, {none, none, none}, {}, pending, sequences()});
+    short_conv(device, ShortConv<T>{all, {w, w, w}, {none, none, none}, {}, pending.data(), count});
     kda_recurrence(device, KdaRecurrence<T, Config::kda_head_dim>{none, none, none, none, Matrix<S>(nullptr, 0, heads),
-                                                                  none, pending, sequences()});
+                                                                  none, pending.data(), count});
+  }
+
+  /// of(step) of steps that ascend, from the first one's place on: parts of a batch have places of their own.
+  template <class X, class F>
+  static std::span<const X> each(Buffer<X>& places, std::span<const SequenceStep> steps, F&& of) {
+    const index_t begin = steps.empty() ? 0 : steps.front().sequence, count = static_cast<index_t>(steps.size());
+    require_part("target state: steps", begin, count, places.size());
+    X* const first = places.data() + begin;
+    return {first, std::transform(steps.begin(), steps.end(), first, of)};
   }
 
   struct Position {
@@ -200,9 +234,13 @@ class TargetState {
   }
 
   StateSize size_;
-  Buffer<T> latents_, window_;
-  Buffer<S> recurrent_, log_;
+  buffer_t<D, T> latents_, window_;
+  buffer_t<D, S> recurrent_, log_;
+  // Of each sequence, in the host's memory; the last three only during a call.
   Buffer<Position> positions_;
+  Buffer<SequenceStep> steps_;
+  Buffer<KdaSequence<T>> kda_;
+  Buffer<LatentSequence<T>> mla_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Frozen weights in the order in which the matrix product reads them.
+/// Weights in the order in which the matrix product reads them.
 /// defines: PackedWeights, gemm of packed weights
 
 #include <concepts>
@@ -11,13 +11,41 @@
 
 namespace K3SPEC_NAMESPACE {
 
+namespace detail {
+/// Panels of W [N,K] (detail::Panels): panel after panel, each row-major [K, panel width]. N is rounded up to whole
+/// packets.
+template <class T>
+struct PackedPanels {
+  using S = accumulate_t<T>;
+
+  static constexpr index_t size(index_t outputs, index_t inputs) {
+    return ceil_div(outputs, Packet<S>::width) * Packet<S>::width * inputs;
+  }
+
+  /// \param w  W [N,K]  \param to  size(N, K) elements, all 0
+  template <class W>
+  static void fill(const W& w, T* to) {
+    const Panels<S> panels(w.extent(0));
+    for (index_t q = 0; q < panels.count; ++q) fill(w, panels.begin(q), panels.width(q), to);
+  }
+
+ private:
+  template <class W>
+  static void fill(const W& w, index_t begin, index_t width, T* memory) {
+    T* to = memory + begin * w.extent(1);
+    for (index_t j = 0; j < std::min(width, w.extent(0) - begin); ++j) {
+      const T* row = w.row(begin + j);
+      for (index_t k = 0; k < w.extent(1); ++k) to[k * width + j] = row[k];
+    }
+  }
+};
+}  // namespace detail
+
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again. N is rounded up to
 /// whole packets. Worth it for weights that do not change; most of all when x has few rows.
 template <Element T>
 class PackedWeights {
  public:
-  using S = accumulate_t<T>;
-
   PackedWeights() = default;
 
   /// Packs W.
@@ -25,34 +53,22 @@ class PackedWeights {
   template <class U, index_t... E>
     requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
   explicit PackedWeights(const View<U, E...>& w)
-      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(padded(outputs_) * inputs_) {
-    const detail::Panels<S> panels(outputs_);
-    for (index_t q = 0; q < panels.count; ++q) fill(w, panels.begin(q), panels.width(q));
+      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(detail::PackedPanels<T>::size(outputs_, inputs_)) {
+    detail::PackedPanels<T>::fill(w, memory_.data());
   }
 
   /// What an object for W [N,K] will hold.
   static constexpr index_t bytes(index_t outputs, index_t inputs) {
-    return padded(outputs) * inputs * static_cast<index_t>(sizeof(T));
+    return detail::PackedPanels<T>::size(outputs, inputs) * static_cast<index_t>(sizeof(T));
   }
 
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
   index_t bytes() const { return bytes(outputs_, inputs_); }
-  /// Panel after panel (detail::Panels), each row-major [K, panel width].
+  /// See detail::PackedPanels.
   const T* data() const { return memory_.data(); }
 
  private:
-  static constexpr index_t padded(index_t n) { return detail::ceil_div(n, Packet<S>::width) * Packet<S>::width; }
-
-  template <class W>
-  void fill(const W& w, index_t begin, index_t width) {
-    T* to = memory_.data() + begin * inputs_;
-    for (index_t j = 0; j < std::min(width, outputs_ - begin); ++j) {
-      const T* row = w.row(begin + j);
-      for (index_t k = 0; k < inputs_; ++k) to[k * width + j] = row[k];
-    }
-  }
-
   index_t outputs_ = 0, inputs_ = 0;
   Buffer<T> memory_;
 };

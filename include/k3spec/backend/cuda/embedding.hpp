@@ -5,7 +5,7 @@
 /// Backward gives the bits of Cpu without atomics: of all rows with the same id, the first one's warp adds up all, in
 /// ascending order. Each warp looks through all ids: rows² / 32 reads a tile of columns, small beside what an embedding
 /// is followed by.
-/// defines: embedding_forward, embedding_backward
+/// defines: require_token_ids, gather_rows_kernel, scatter_add_rows_kernel
 
 #include <limits>
 #include <optional>
@@ -80,12 +80,14 @@ __global__ void __launch_bounds__(256, 2) scatter_add_rows(Vector<const index_t>
 
 }  // namespace cuda
 
-/// y[r] = table[ids[r]]; the same contract as Cpu's, but a bad id is found by Cuda::synchronize.
+/// Nothing: ids are device memory, and Cuda::synchronize tells of a bad one.
+inline void require_token_ids(const Cuda&, const Vector<const index_t>&, index_t) {}
+
+/// y[r] = table[ids[r]]; a bad id is found by Cuda::synchronize.
 template <class T, AnyView Y>
-void embedding_forward(const Cuda& cuda, Vector<const index_t> ids, Matrix<const T> table, const Y& y) {
+void gather_rows_kernel(const Cuda& cuda, const Vector<const index_t>& ids, const Matrix<const T>& table, const Y& y) {
   constexpr int V = cuda::lanes_per_thread<T, typename Y::value_type>;
   const auto to = as_matrix(y);
-  expr::check_shape("embedding", 0, to.extent(0), to.extent(1), ids.extent(0), table.extent(1));
   cuda.require_device_memory(ids, "embedding: ids");
   cuda.require_device_memory(table, "embedding: table");
   cuda.require_device_memory(to, "embedding: y");
@@ -97,12 +99,11 @@ void embedding_forward(const Cuda& cuda, Vector<const index_t> ids, Matrix<const
 
 /// d_table[ids[r]] += d_y[r], rows in ascending order; the padding id's row gets none.
 template <class S, AnyView DY>
-void embedding_backward(const Cuda& cuda, Vector<const index_t> ids, std::optional<index_t> pad_token_id, const DY& d_y,
-                        Matrix<S> d_table) {
+void scatter_add_rows_kernel(const Cuda& cuda, const Vector<const index_t>& ids, std::optional<index_t> pad_token_id,
+                             const DY& d_y, const Matrix<S>& d_table) {
   using T = typename DY::value_type;
   constexpr int V = cuda::lanes_per_thread<T, S>;
   const Matrix<const T> from = as_matrix(d_y);
-  expr::check_shape("embedding gradient", 0, from.extent(0), from.extent(1), ids.extent(0), d_table.extent(1));
   cuda.require_device_memory(ids, "embedding: ids");
   cuda.require_device_memory(from, "embedding: d_y");
   cuda.require_device_memory(d_table, "embedding: d_table");

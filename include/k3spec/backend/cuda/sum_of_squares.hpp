@@ -2,9 +2,7 @@
 /// \file
 /// The sums of squares of ops/sum_of_squares.hpp, in the same bits: eight threads of a block of 4096 elements each take
 /// one of its chains, a warp four blocks.
-/// defines: sums_of_squares
-
-#include <string>
+/// defines: sums_of_squares_kernel
 
 #include <k3spec/backend/cuda/launch.hpp>
 #include <k3spec/backend/cuda/memory.hpp>
@@ -41,11 +39,9 @@ __global__ void __launch_bounds__(256, 2) sum_squares(const S* x, index_t n, dou
 }  // namespace cuda
 
 /// The sums of squares of the blocks of x, see expr::square_blocks.
-/// \throws Error when `sums` has not one element for each block
 template <class S>
-void sums_of_squares(const Cuda& cuda, Vector<const S> x, Vector<double> sums) {
+void sums_of_squares_kernel(const Cuda& cuda, const Vector<const S>& x, const Vector<double>& sums) {
   const index_t n = x.extent(0), blocks = expr::square_blocks(n);
-  detail::require_same_size("sums_of_squares: sums", blocks, sums.extent(0));
   cuda.require_device_memory(x, "sums_of_squares: x");
   cuda.require_device_memory(sums, "sums_of_squares: sums");
   if (n == 0) return;

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// How a device runs a batch whose sequences know nothing of one another.
+/// defines: run_parts
+
+#include <algorithm>
+
+#include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/parallel.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// Calls f(device of the part, part, parts) for each of 1 to `most` parts: a device that has no better way takes all as
+/// one.
+/// \param work  multiply-adds of the loops or products in f that threads would be woken for, about
+template <Device D, class F>
+void run_parts(const D& device, index_t /*most*/, index_t /*work*/, F&& f) {
+  f(device, index_t{0}, index_t{1});
+}
+
+/// Each thread takes a part through all of f; one part alone has all threads. With little work one thread takes all: it
+/// would be over before others had woken up.
+template <class F>
+void run_parts(const Cpu& device, index_t most, index_t work, F&& f) {
+  const Cpu enough = cpu::for_work(device, work, cpu::forward_work);
+  const index_t parts = std::min<index_t>(std::max(enough.threads, 1), most);
+  parallel_for(enough, parts, [&](index_t part) { f(parts == 1 ? enough : Cpu{1}, part, parts); });
+}
+
+}  // namespace K3SPEC_NAMESPACE

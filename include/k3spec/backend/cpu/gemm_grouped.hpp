@@ -1,0 +1,72 @@
+#pragma once
+/// \file
+/// Products of groups of rows with frozen weights of their own. With much work threads take groups, each alone.
+/// defines: PackedGroups, require_groups, grouped_gemm_kernel
+
+#include <string>
+
+#include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/grouped_product.hpp>
+#include <k3spec/core/require_shape.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// The weights W_g [N,K] of several groups as PackedWeights keep one, in one piece of memory.
+template <Element T>
+class PackedGroups {
+ public:
+  PackedGroups() = default;
+
+  /// Weights of 0.
+  PackedGroups(index_t groups, index_t outputs, index_t inputs)
+      : groups_(groups), outputs_(outputs), inputs_(inputs), memory_(groups * stride()) {}
+
+  /// Packs the weights of one group; once.
+  /// \throws Error on a group that is not there, and a W of another shape
+  void set(index_t group, const Matrix<const T>& w) {
+    if (group < 0 || group >= groups_) {
+      throw Error("PackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups_ - 1));
+    }
+    detail::require_extent("PackedGroups: outputs", w.extent(0), outputs_);
+    detail::require_extent("PackedGroups: inputs", w.extent(1), inputs_);
+    detail::PackedPanels<T>::fill(w, memory_.data() + group * stride());
+  }
+
+  index_t groups() const { return groups_; }
+  index_t outputs() const { return outputs_; }
+  index_t inputs() const { return inputs_; }
+  const T* data() const { return memory_.data(); }
+  /// From one group's weights to the next one's.
+  index_t stride() const { return detail::PackedPanels<T>::size(outputs_, inputs_); }
+
+ private:
+  index_t groups_ = 0, outputs_ = 0, inputs_ = 0;
+  Buffer<T> memory_;
+};
+
+/// \throws Error on groups that do not follow one another within `rows`
+inline void require_groups(const Cpu&, const Vector<const index_t>& begin, index_t rows) {
+  for (index_t g = 0; g + 1 < begin.extent(0); ++g) {
+    require_part("grouped_gemm: rows of a group", begin(g), begin(g + 1) - begin(g), rows);
+  }
+}
+
+/// See ops/grouped_gemm.hpp, which has compared the shapes.
+template <class A, class T, class C>
+void grouped_gemm_kernel(const Cpu& device, const GroupedProduct<A, T, C>& x) {
+  const index_t rows = x.a.extent(0), n = x.c.extent(1), k = x.a.extent(1);
+  parallel_for(cpu::for_work(device, rows * n * k), x.groups, [&](index_t g) {
+    const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
+    detail::multiply(Cpu{1}, detail::Product<A, detail::PackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
+                                                                       {x.weights + g * x.weights_stride, k},
+                                                                       x.c.row(begin),
+                                                                       x.c.row_stride(),
+                                                                       count,
+                                                                       n,
+                                                                       k,
+                                                                       false});
+  });
+}
+
+}  // namespace K3SPEC_NAMESPACE
