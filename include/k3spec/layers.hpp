@@ -72,7 +72,7 @@
 #include <k3spec/backend/cpu/gemm_grouped.hpp>
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
 #include <k3spec/backend/cpu/gemm_pack.hpp>
-#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/kda.hpp>
@@ -127,4 +127,4 @@
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/layers/markov_head.hpp>
 #include <k3spec/layers/mla.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>

@@ -9,7 +9,6 @@
 #include <k3spec/target/decoder_layer.hpp>
 #include <k3spec/target/dense_mlp.hpp>
 #include <k3spec/target/forward.hpp>
-#include <k3spec/target/frozen_linear.hpp>
 #include <k3spec/target/k3_target.hpp>
 #include <k3spec/target/kda_attention.hpp>
 #include <k3spec/target/latent_moe.hpp>
@@ -17,6 +16,7 @@
 #include <k3spec/target/load.hpp>
 #include <k3spec/target/mla_attention.hpp>
 #include <k3spec/target/new_tokens.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 #include <k3spec/target/scratch.hpp>
 #include <k3spec/target/state.hpp>
 #include <k3spec/target/taps.hpp>

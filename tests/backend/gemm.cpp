@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <k3spec/backend/cpu/gemm.hpp>
-#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/core/rng.hpp>
 
 #include "tests/backend/allocations.hpp"
@@ -205,7 +205,7 @@ bool packed_equals_plain(Shape s, Into into, int threads) {
   const Stored<T> w(s.n, s.k, 2, 2);
   Stored<TC> found(s.m, s.n, 1, 3);
   Stored<TC> wanted = found;
-  const PackedWeights<T> packed(w.view());
+  const PrepackedWeights<T> packed(w.view());
   gemm(Cpu{threads}, a.view(), packed, found.view(), into);
   gemm(Cpu{1}, a.view(), Op::plain, w.view(), Op::transposed, wanted.view(), into);
   return same_bits(found.memory, wanted.memory);
@@ -226,12 +226,12 @@ TEST_CASE_TEMPLATE("packed weights give the same bits", T, Types<float, float, f
 
 TEST_CASE("packed weights say what they hold, and refuse what does not fit") {
   constexpr index_t w = Packet<float>::width;
-  static_assert(PackedWeights<float>::bytes(w + 1, 10) == 2 * w * 10 * 4);
-  static_assert(PackedWeights<bfloat16>::bytes(w, 10) == w * 10 * 2);
+  static_assert(PrepackedWeights<float>::bytes(w + 1, 10) == 2 * w * 10 * 4);
+  static_assert(PrepackedWeights<bfloat16>::bytes(w, 10) == w * 10 * 2);
   const Stored<float> weights(5, 7, 0, 1), x(3, 6, 0, 2), x7(3, 7, 0, 2);
   Stored<float> y(3, 5, 0, 3), y4(3, 4, 0, 3);
-  const PackedWeights<float> packed(weights.view());
-  CHECK(packed.bytes() == PackedWeights<float>::bytes(5, 7));
+  const PrepackedWeights<float> packed(weights.view());
+  CHECK(packed.bytes() == PrepackedWeights<float>::bytes(5, 7));
   CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x.view(), packed, y.view()), "gemm: columns of A: found 6, wanted 7", Error);
   CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x7.view(), packed, y4.view()), "gemm: packed weights' outputs: found 5, wanted 4",
                        Error);

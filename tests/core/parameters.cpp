@@ -64,7 +64,7 @@ static_assert(parameter_slots<Router, float> == 32 + 64 + 64 && parameter_slots<
 static_assert(parameter_slots<Router, bfloat16> == 32 + 96 + 64);  // 33 floats are 66 elements of two bytes
 static_assert(std::is_same_v<full_precision_t<bfloat16>, float> && std::is_same_v<full_precision_t<double>, double>);
 static_assert(std::is_same_v<full_precision_t<const bfloat16>, const float>);
-static_assert(std::is_same_v<full_precision_t<Packed<bfloat16>>, const float>);
+static_assert(std::is_same_v<full_precision_t<Prepacked<bfloat16>>, const float>);
 
 static_assert(parameter_count<Model> == 21 + 5 + 5 + 33 + 3);
 static_assert(trainable_count<Model> == 5 + 5 + 33 + 3);

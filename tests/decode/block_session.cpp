@@ -16,14 +16,14 @@ template <class T>
 struct FakeTarget {
   static T number(double x) { return static_cast<T>(static_cast<accumulate_t<T>>(x)); }
   std::vector<T> table = std::vector<T>(Small::vocab_size * Small::hidden_size);
-  FrozenLinear<T> linear;
+  PrepackedLinear<T> linear;
 
   FakeTarget() {
     for (std::size_t i = 0; i < table.size(); ++i) table[i] = number(0.5 * Philox(3).normal(i));
-    linear = FrozenLinear<T>{embedding()};
+    linear = PrepackedLinear<T>{embedding()};
   }
   Matrix<const T> embedding() const { return {table.data(), Extents<dyn, dyn>(Small::vocab_size, Small::hidden_size)}; }
-  const FrozenLinear<T>& head() const { return linear; }
+  const PrepackedLinear<T>& head() const { return linear; }
 };
 
 template <class Draft, class T>

@@ -10,7 +10,7 @@
 #include <tests/support/same_bits.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 
 using namespace k3spec;
 using test::same_bits;
@@ -297,7 +297,7 @@ TEST_CASE_TEMPLATE("context that comes in parts, and weights made ready for few 
   whole.forward();
   Arena memory;
   const auto acts = parts.allocate(memory);
-  const auto w = pack_weights<Backbone, T>(parts.parameters.weights());
+  const auto w = prepack_weights<Backbone, T>(parts.parameters.weights());
   for (index_t first = 0; first < 70;) {
     const index_t n = first == 0 ? 33 : (first == 33 ? 1 : 36);
     const auto context = acts.context.rows(first, n);

@@ -4,7 +4,7 @@
 #include <tests/laws/check_laws.hpp>
 #include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/markov_head.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 
 using namespace k3spec;
 using laws::Gradient;
@@ -102,7 +102,7 @@ void steps_are_the_training_form(Shape shape) {
   c.saved = Law::template Saved<T>::allocate(stepped.arena, shape);
   const Matrix<T> y(stepped.y.data(), shape.rows(), Head::vocabulary);
   std::fill(stepped.y.begin(), stepped.y.end(), T(0.0f));
-  const auto packed = pack_weights<Head, T>(c.w);
+  const auto packed = prepack_weights<Head, T>(c.w);
   Head::template begin<T>(Cpu{}, c.x[0], shape.length, c.saved);
   for (index_t k = 0; k < shape.length; ++k) {
     std::vector<index_t> previous;

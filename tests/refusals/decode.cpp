@@ -106,7 +106,7 @@ TEST_CASE("block drafts' heads") {
   using Dspark = DSparkDraft<refusals::Dspark>;
   using Heads = BlockHeads<Dspark, float>;
   constexpr index_t hidden = Dspark::hidden;
-  static const auto packed = pack_weights<Dspark, float>(both<Dspark>().w());
+  static const auto packed = prepack_weights<Dspark, float>(both<Dspark>().w());
   const Heads heads(target(), packed);
   // Two blocks of three slots.
   const auto block = [](Arguments& a) {
@@ -138,7 +138,7 @@ TEST_CASE("block drafts' heads") {
     heads.correct(device, packed, 3, slot(a), a.matrix<float>("logits", 2, vocab), b);
   });
   using Dflash = DFlashDraft<refusals::Dflash>;
-  static const auto other = pack_weights<Dflash, float>(both<Dflash>().w());
+  static const auto other = prepack_weights<Dflash, float>(both<Dflash>().w());
   const BlockHeads<Dflash, float> targets(target(), other);
   refuses({"decode/block_heads.hpp begin"}, [&](Arguments& a) {
     const auto n = slots(a);

@@ -6,7 +6,7 @@
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/layers/markov_head.hpp>
 #include <k3spec/layers/mla.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 
 #include "tests/refusals/models.hpp"
 #include "tests/refusals/table.hpp"
@@ -35,7 +35,7 @@ TEST_CASE("linear layers") {
     Layer::forward(device, model.w(), a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 4));
   });
   refuses({"layers/linear.hpp forward"}, [&](Arguments& a) {
-    static const auto packed = pack_weights<Layer, float>(model.w());
+    static const auto packed = prepack_weights<Layer, float>(model.w());
     Layer::forward(device, packed, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 4));
   });
   refuses({"layers/linear.hpp backward_input"}, [&](Arguments& a) {

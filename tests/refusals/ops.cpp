@@ -195,7 +195,7 @@ TEST_CASE("experts") {
 
 TEST_CASE("products of groups of rows") {
   refuses({"ops/grouped_gemm.hpp grouped_gemm"}, [](Arguments& a) {
-    const PackedGroups<float> weights(3, 5, 4);
+    const PrepackedGroups<float> weights(3, 5, 4);
     const index_t n = a.extent("begin", 4), end = a.index("rows of a group", 6, 7);
     const Vector<index_t> begin(a.memory<index_t>(n), n);
     for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);

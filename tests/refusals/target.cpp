@@ -30,8 +30,8 @@ ArenaSlice slice(Arguments& a) {
 
 /// A layer's weights made ready.
 template <class Layer>
-const typename Layer::template Frozen<float>& frozen() {
-  static const typename Layer::template Frozen<float> ready(both<Layer>().w());
+const typename Layer::template Prepacked<float>& prepacked() {
+  static const typename Layer::template Prepacked<float> ready(both<Layer>().w());
   return ready;
 }
 
@@ -94,11 +94,11 @@ TEST_CASE("the target's taps") {
 }
 
 TEST_CASE("the target's products") {
-  refuses({"target/frozen_linear.hpp FrozenLinear"}, [](Arguments& a) {
-    FrozenLinear<float>{a.of<const float>(3, a.extent("weights", 5)), a.of<const float>(2, 5)};
+  refuses({"target/prepacked_linear.hpp PrepackedLinear"}, [](Arguments& a) {
+    PrepackedLinear<float>{a.of<const float>(3, a.extent("weights", 5)), a.of<const float>(2, 5)};
   });
-  static const FrozenLinear<float> linear{both<Linear<5, 4>>().w().weight.matrix()};
-  refuses({"target/frozen_linear.hpp forward"}, [](Arguments& a) {
+  static const PrepackedLinear<float> linear{both<Linear<5, 4>>().w().weight.matrix()};
+  refuses({"target/prepacked_linear.hpp forward"}, [](Arguments& a) {
     const index_t rows = a.extent("y", 3);
     linear.forward(device, a.of<const float>(rows, a.extent("columns of A", 5)),
                    a.of<float>(3, a.extent("outputs", 4)));
@@ -106,13 +106,13 @@ TEST_CASE("the target's products") {
   using Mlp = DenseMlp<Config, Config::intermediate_size>;
   refuses({"target/dense_mlp.hpp forward"}, [](Arguments& a) {
     auto arena = slice(a);
-    Mlp::forward<float>(device, frozen<Mlp>(), a.matrix<const float>("x", 3, hidden, Blame::any),
+    Mlp::forward<float>(device, prepacked<Mlp>(), a.matrix<const float>("x", 3, hidden, Blame::any),
                         a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });
   using Moe = LatentMoe<Config>;
   refuses({"target/latent_moe.hpp forward"}, [](Arguments& a) {
     auto arena = slice(a);
-    Moe::forward<float>(device, frozen<Moe>(), a.matrix<const float>("x", 3, hidden, Blame::any),
+    Moe::forward<float>(device, prepacked<Moe>(), a.matrix<const float>("x", 3, hidden, Blame::any),
                         a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });
 }
@@ -128,7 +128,7 @@ void attention(F&& memory) {
     std::vector<SequenceStep> steps{state.step(0, 2), state.step(1, 1)};
     steps[1].row = a.index("rows of a sequence", 2, 3);
     using Attention = typename Layer::Attention;
-    Attention::template forward<float>(device, frozen<Attention>(), memory(state, steps),
+    Attention::template forward<float>(device, prepacked<Attention>(), memory(state, steps),
                                        a.matrix<const float>("x", 3, hidden, Blame::any),
                                        a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });

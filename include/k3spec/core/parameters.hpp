@@ -23,7 +23,7 @@
 ///
 /// A tensor that a checkpoint keeps in F32 beside others in BF16 is a View<full_precision_t<T>, ...>: whatever T the
 /// model is stored in, counts, offsets and files go by the tensor's own type. Such a tensor must be Frozen.
-/// defines: Path, Init, Frozen, Packed, stored_t, full_precision_t, parameter_count, trainable_count, trainable_slots,
+/// defines: Path, Init, Frozen, Prepacked, stored_t, full_precision_t, parameter_count, trainable_count, trainable_slots,
 ///          parameter_slots, bind_weights, Parameters, Gradients
 
 #include <concepts>
@@ -71,10 +71,10 @@ struct Frozen {
   Init init;
 };
 
-/// In place of an element type, `Weights<Packed<T>>`: matrices laid out for products with few rows, never to change
-/// (layers/packed.hpp).
+/// In place of an element type, `Weights<Prepacked<T>>`: matrices laid out for products with few rows, never to change
+/// (layers/prepacked.hpp).
 template <class T>
-struct Packed {};
+struct Prepacked {};
 
 namespace detail {
 template <class T>
@@ -82,7 +82,7 @@ struct Stored {
   using type = T;
 };
 template <class T>
-struct Stored<Packed<T>> {
+struct Stored<Prepacked<T>> {
   using type = const T;
 };
 }  // namespace detail

@@ -10,7 +10,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
-#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -37,7 +37,7 @@ class BlockHeads<Draft, T> {
   /// Slot 0 holds the anchor itself.
   static constexpr index_t first_slot = 1;
   static constexpr bool has_confidence = false;
-  using Weights = typename Draft::template Weights<Packed<T>>;
+  using Weights = typename Draft::template Weights<Prepacked<T>>;
 
   template <class Target>
   BlockHeads(const Target& target, const Weights&) : embedding_(target.embedding()), head_(&target.head()) {}
@@ -70,7 +70,7 @@ class BlockHeads<Draft, T> {
 
  private:
   Matrix<const T> embedding_;
-  const FrozenLinear<T>* head_;
+  const PrepackedLinear<T>* head_;
 };
 
 /// Embedding and head are the draft's own; each slot's logits are corrected by the token before it.
@@ -93,7 +93,7 @@ class BlockHeads<Draft, T> {
  public:
   static constexpr index_t first_slot = 0;
   static constexpr bool has_confidence = Draft::has_confidence, has_markov = Draft::has_markov;
-  using Weights = typename Draft::template Weights<Packed<T>>;
+  using Weights = typename Draft::template Weights<Prepacked<T>>;
 
   template <class Target>
   BlockHeads(const Target&, const Weights& w) : embedding_(w.embed_tokens) {}

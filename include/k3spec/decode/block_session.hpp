@@ -22,7 +22,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/draft_session.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -80,7 +80,7 @@ class BlockSession {
   BlockSession(const Target& target, const Source& source, const SessionSize& size)
       : mask_(check_mask_token<Config>()),
         size_(require_size(size, max_chain, Heads::has_confidence)),
-        weights_(pack_weights<Draft, T>(source.weights)),
+        weights_(prepack_weights<Draft, T>(source.weights)),
         heads_(target, weights_),
         sequences_(static_cast<std::size_t>(size.sequences)),
         lengths_(sequences_.size()),
@@ -275,7 +275,7 @@ class BlockSession {
 
   index_t mask_;
   SessionSize size_;
-  typename Draft::template Weights<Packed<T>> weights_;
+  typename Draft::template Weights<Prepacked<T>> weights_;
   Heads heads_;
   std::vector<Absorbed> absorbed_;
   std::vector<Sequence> sequences_;

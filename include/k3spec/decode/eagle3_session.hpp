@@ -19,7 +19,7 @@
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -65,7 +65,7 @@ class Eagle3Session {
   ///         max_chain
   template <class Target>
   Eagle3Session(const Target&, Source source, const SessionSize& size)
-      : weights_(pack_weights<Draft, T>(source.weights)),
+      : weights_(prepack_weights<Draft, T>(source.weights)),
         to_target_(std::move(source.to_target)),
         size_(require_size(size, max_chain, false)),
         lengths_(static_cast<std::size_t>(size.sequences)),
@@ -276,7 +276,7 @@ class Eagle3Session {
     for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[at(j)]] += m_.logits(i, j);
   }
 
-  typename Draft::template Weights<Packed<T>> weights_;
+  typename Draft::template Weights<Prepacked<T>> weights_;
   std::vector<index_t> to_target_;
   SessionSize size_;
   std::vector<index_t> lengths_, drafted_;  // of each sequence

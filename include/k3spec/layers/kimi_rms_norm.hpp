@@ -42,7 +42,7 @@ struct KimiRMSNorm {
   }
 
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Weights<Packed<T>>& w, double eps, const X& x, const Y& y) {
+  static void forward(const D& device, const Weights<Prepacked<T>>& w, double eps, const X& x, const Y& y) {
     using Views = Operands<T, N, X, Y>;
     static_assert(Views::wide, "KimiRMSNorm: a view has another number of columns than the norm");
     static_assert(Views::same, "KimiRMSNorm: a view and the weights mix double with float or bfloat16");

@@ -3,7 +3,7 @@
 /// A linear layer without a bias, and what stands where there is no layer.
 /// defines: Linear
 
-#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/require_shape.hpp>
@@ -22,10 +22,10 @@ struct Linear {
     View<T, Out, In> weight;
   };
 
-  /// The same, packed for the products that read it.
+  /// The same, prepacked for the products that read it.
   template <class T>
-  struct Weights<Packed<T>> {
-    PackedWeights<T> weight;
+  struct Weights<Prepacked<T>> {
+    PrepackedWeights<T> weight;
   };
 
   template <class W, class V>
@@ -48,9 +48,9 @@ struct Linear {
     }
   }
 
-  /// The same bits from packed weights.
+  /// The same bits from prepacked weights.
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Weights<Packed<T>>& w, const X& x, const Y& y,
+  static void forward(const D& device, const Weights<Prepacked<T>>& w, const X& x, const Y& y,
                       Into into = Into::overwrite) {
     using Inputs = Operands<T, In, X>;
     using Outputs = Operands<T, Out, Y>;

@@ -12,7 +12,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/latent_attention.hpp>
-#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -35,8 +35,8 @@ class AbsorbedAttention {
   explicit AbsorbedAttention(const Matrix<const T>& kv_b) {
     require_shape("AbsorbedAttention: kv_b", kv_b, heads * (nope + v_dim), kv_lora);
     for (index_t h = 0; h < heads; ++h) {
-      key_.push_back(FrozenLinear<T>::plain(kv_b.rows(h * (nope + v_dim), nope)));
-      value_.push_back(FrozenLinear<T>{kv_b.rows(h * (nope + v_dim) + nope, v_dim)});
+      key_.push_back(PrepackedLinear<T>::plain(kv_b.rows(h * (nope + v_dim), nope)));
+      value_.push_back(PrepackedLinear<T>{kv_b.rows(h * (nope + v_dim) + nope, v_dim)});
     }
   }
 
@@ -95,7 +95,7 @@ class AbsorbedAttention {
     }
   }
 
-  std::vector<FrozenLinear<T>> key_, value_;  // W_kb, W_vb per head
+  std::vector<PrepackedLinear<T>> key_, value_;  // W_kb, W_vb per head
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The weights of one layer, and the layer's parts made ready.
-/// defines: DecoderLayer, FrozenDecoderLayer
+/// defines: DecoderLayer, PrepackedDecoderLayer
 
 #include <optional>
 #include <type_traits>
@@ -89,18 +89,18 @@ struct DecoderLayer {
 
 /// One layer made ready. Of the two attentions and the two MLPs, it has the one that its kind says.
 template <class Config, class T>
-struct FrozenDecoderLayer {
+struct PrepackedDecoderLayer {
   using S = accumulate_t<T>;
   Buffer<S> attention_mix, mlp_mix;  ///< [hidden] each, or nothing without attention residuals
   Vector<const T> input_norm, mlp_norm;
-  std::optional<typename KdaAttention<Config>::template Frozen<T>> kda;
-  std::optional<typename MlaAttention<Config>::template Frozen<T>> mla;
-  std::optional<typename DenseMlp<Config, Config::intermediate_size>::template Frozen<T>> dense;
-  std::optional<typename LatentMoe<Config>::template Frozen<T>> moe;
+  std::optional<typename KdaAttention<Config>::template Prepacked<T>> kda;
+  std::optional<typename MlaAttention<Config>::template Prepacked<T>> mla;
+  std::optional<typename DenseMlp<Config, Config::intermediate_size>::template Prepacked<T>> dense;
+  std::optional<typename LatentMoe<Config>::template Prepacked<T>> moe;
 
   template <LayerKind Kind>
-  FrozenDecoderLayer(std::integral_constant<LayerKind, Kind>,
-                     const typename DecoderLayer<Config, Kind>::template Weights<const T>& w)
+  PrepackedDecoderLayer(std::integral_constant<LayerKind, Kind>,
+                        const typename DecoderLayer<Config, Kind>::template Weights<const T>& w)
       : input_norm(w.input_layernorm.weight), mlp_norm(w.post_attention_layernorm.weight) {
     using Layer = DecoderLayer<Config, Kind>;
     if constexpr (Layer::has_residuals) {

@@ -6,7 +6,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/target/arena_slice.hpp>
-#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -26,10 +26,10 @@ struct DenseMlp {
 
   /// The weights as decoding reads them.
   template <class T>
-  struct Frozen {
-    FrozenLinear<T> in, out;
+  struct Prepacked {
+    PrepackedLinear<T> in, out;
 
-    explicit Frozen(const Weights<const T>& w)
+    explicit Prepacked(const Weights<const T>& w)
         : in{w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}, out{w.down_proj.weight.matrix()} {}
   };
 
@@ -52,7 +52,7 @@ struct DenseMlp {
   /// x, y [rows, hidden]
   /// \throws Error on other shapes
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  static void forward(const D& device, const Prepacked<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     require_shape("DenseMlp: x", x, x.extent(0), hidden);
     require_shape("DenseMlp: y", y, x.extent(0), hidden);
     Scope scope(arena);

@@ -38,7 +38,7 @@ class FrozenTarget {
   using Model = K3Target<Given>;
   using Layout = TargetLayout<Config>;
   using S = accumulate_t<T>;
-  using Layer = FrozenDecoderLayer<Config, T>;
+  using Layer = PrepackedDecoderLayer<Config, T>;
   using Streams = ResidualStreams<Config, T>;
   using Scratch = TargetScratch<Config, T>;
   static constexpr index_t hidden = Model::hidden, layers = Model::layers;
@@ -97,7 +97,7 @@ class FrozenTarget {
 
   /// For drafts that have none of their own: [vocab, hidden], and lm_head.
   const Matrix<const T>& embedding() const { return embedding_; }
-  const FrozenLinear<T>& head() const { return head_; }
+  const PrepackedLinear<T>& head() const { return head_; }
 
   /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
   /// \throws Error on other shapes
@@ -246,7 +246,7 @@ class FrozenTarget {
 
   Matrix<const T> embedding_;
   Vector<const T> norm_;
-  FrozenLinear<T> head_;
+  PrepackedLinear<T> head_;
   std::vector<Layer> layers_;
   Buffer<S> output_mix_;
 };

@@ -21,7 +21,7 @@
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/target/arena_slice.hpp>
-#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -91,14 +91,14 @@ struct KdaAttention {
 
   /// The weights made ready. Keeps views of the small ones.
   template <class T>
-  struct Frozen {
+  struct Prepacked {
     using S = accumulate_t<T>;
-    FrozenLinear<T> in, decay_up, gate_up, out;
+    PrepackedLinear<T> in, decay_up, gate_up, out;
     Buffer<S> conv;  ///< [3, taps, width]
     Buffer<S> rate;  ///< [width]: exp(A_log) of the channel's head
     Vector<const S> dt_bias, o_norm;
 
-    explicit Frozen(const Weights<const T>& w)
+    explicit Prepacked(const Weights<const T>& w)
         : in(make_in(w)),
           decay_up{w.f_b_proj.weight.matrix()},
           out{w.o_proj.weight.matrix()},
@@ -106,7 +106,7 @@ struct KdaAttention {
           rate(width),
           dt_bias(w.dt_bias),
           o_norm(w.o_norm) {
-      if constexpr (!full_rank_gate) gate_up = FrozenLinear<T>{w.g_b_proj.weight.matrix()};
+      if constexpr (!full_rank_gate) gate_up = PrepackedLinear<T>{w.g_b_proj.weight.matrix()};
       turn(w.q_conv1d, 0), turn(w.k_conv1d, 1), turn(w.v_conv1d, 2);
       for (index_t c = 0; c < width; ++c) rate[c] = std::exp(w.a_log(c / dim));
     }
@@ -116,7 +116,7 @@ struct KdaAttention {
     }
 
    private:
-    static FrozenLinear<T> make_in(const Weights<const T>& w) {
+    static PrepackedLinear<T> make_in(const Weights<const T>& w) {
       const auto gate = [&] {
         if constexpr (full_rank_gate) return w.g_proj.weight.matrix();
         if constexpr (!full_rank_gate) return w.g_a_proj.weight.matrix();
@@ -157,7 +157,7 @@ struct KdaAttention {
   /// x, y [rows, hidden]
   /// \throws Error on other shapes, and on sequences of rows that x has not
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Frozen<T>& w, std::span<const KdaSequence<T>> sequences, const X& x,
+  static void forward(const D& device, const Prepacked<T>& w, std::span<const KdaSequence<T>> sequences, const X& x,
                       const Y& y, Into into, ArenaSlice& arena) {
     require_shape("KdaAttention: x", x, x.extent(0), hidden);
     require_shape("KdaAttention: y", y, x.extent(0), hidden);
@@ -187,7 +187,7 @@ struct KdaAttention {
 
   /// Everything that needs no state.
   template <class T, Device D>
-  static void prepare(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
+  static void prepare(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
     using S = accumulate_t<T>;
     const Vector<const S> rate(w.rate.data(), width);
     evaluate(device, kda_unit_formula(1 / std::sqrt(static_cast<double>(dim))), per_head(s.q), per_head(s.q));
@@ -206,7 +206,7 @@ struct KdaAttention {
   }
 
   template <class T, Device D>
-  static void gate(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
+  static void gate(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
     rms_norm_forward<accumulate_t<T>>(device, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
     if constexpr (full_rank_gate) {
       evaluate(device, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));

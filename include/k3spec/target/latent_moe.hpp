@@ -73,21 +73,22 @@ struct LatentMoe {
 
   /// Stands for shared experts that a config does not have.
   template <class T>
-  struct NothingFrozen {
-    explicit NothingFrozen(const typename Absent::template Weights<const T>&) {}
+  struct NothingPrepacked {
+    explicit NothingPrepacked(const typename Absent::template Weights<const T>&) {}
   };
 
   /// The weights made ready. Keeps views of the small ones.
   template <class T>
-  struct Frozen {
-    using SharedMlpOrNone = std::conditional_t<has_shared, typename SharedMlp::template Frozen<T>, NothingFrozen<T>>;
-    FrozenLinear<T> router, down, up;
-    PackedGroups<T> experts_in, experts_out;  ///< gate beside up, and down
+  struct Prepacked {
+    using SharedMlpOrNone =
+        std::conditional_t<has_shared, typename SharedMlp::template Prepacked<T>, NothingPrepacked<T>>;
+    PrepackedLinear<T> router, down, up;
+    PrepackedGroups<T> experts_in, experts_out;  ///< gate beside up, and down
     SharedMlpOrNone shared;
     Vector<const accumulate_t<T>> correction;
     Vector<const T> norm;
 
-    explicit Frozen(const Weights<const T>& w)
+    explicit Prepacked(const Weights<const T>& w)
         : router{w.gate.weight.matrix()},
           down{w.routed_expert_down_proj.weight.matrix()},
           up{w.routed_expert_up_proj.weight.matrix()},
@@ -149,7 +150,7 @@ struct LatentMoe {
   /// x, y [rows, hidden]
   /// \throws Error on other shapes
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Frozen<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
+  static void forward(const D& device, const Prepacked<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
     require_shape("LatentMoe: x", x, x.extent(0), hidden);
     require_shape("LatentMoe: y", y, x.extent(0), hidden);
     Scope scope(arena);
@@ -170,7 +171,7 @@ struct LatentMoe {
 
  private:
   template <class T, Device D, AnyView X>
-  static void choose(const D& device, const Frozen<T>& w, const X& x, const Scratch<T>& s) {
+  static void choose(const D& device, const Prepacked<T>& w, const X& x, const Scratch<T>& s) {
     w.router.forward(device, x, s.scores);
     evaluate(device, sigmoid(expr::arg<0>), s.scores, s.scores);
     route<Config>(device, s.scores, w.correction, s.ids, s.weights);
@@ -179,7 +180,7 @@ struct LatentMoe {
 
   /// Each expert on its own rows.
   template <class T, Device D>
-  static void run_experts(const D& device, const Frozen<T>& w, const Scratch<T>& s) {
+  static void run_experts(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
     grouped_gemm(device, s.sorted.begin, s.gathered, w.experts_in, s.gate_up);
     evaluate(device, SiTU<Config>::formula(), s.product, s.gate_up.columns(0, inner), s.gate_up.columns(inner, inner));
     grouped_gemm(device, s.sorted.begin, s.product, w.experts_out, s.results);

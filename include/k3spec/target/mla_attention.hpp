@@ -11,7 +11,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
-#include <k3spec/target/frozen_linear.hpp>
+#include <k3spec/target/prepacked_linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -40,19 +40,19 @@ struct MlaAttention {
 
   /// The weights made ready. Keeps views of the norms.
   template <class T>
-  struct Frozen {
-    FrozenLinear<T> in, q_up, out;
+  struct Prepacked {
+    PrepackedLinear<T> in, q_up, out;
     AbsorbedAttention<Config, T> attention;
     Vector<const T> q_norm, kv_norm;
 
-    explicit Frozen(const Weights<const T>& w)
+    explicit Prepacked(const Weights<const T>& w)
         : out{w.o_proj.weight.matrix()}, attention(w.kv_b_proj.weight.matrix()), kv_norm(w.kv_a_layernorm.weight) {
       in = make_in(w);
-      if constexpr (has_q_lora) q_up = FrozenLinear<T>{w.q_b_proj.weight.matrix()}, q_norm = w.q_a_layernorm.weight;
+      if constexpr (has_q_lora) q_up = PrepackedLinear<T>{w.q_b_proj.weight.matrix()}, q_norm = w.q_a_layernorm.weight;
     }
 
    private:
-    static FrozenLinear<T> make_in(const Weights<const T>& w) {
+    static PrepackedLinear<T> make_in(const Weights<const T>& w) {
       const auto kv = w.kv_a_proj_with_mqa.weight.matrix();
       const auto q = [&] {
         if constexpr (has_q_lora) return w.q_a_proj.weight.matrix();
@@ -90,7 +90,7 @@ struct MlaAttention {
   /// x, y [rows, hidden]; the new tokens' latents are written into their places in the sequences' caches.
   /// \throws Error on other shapes, and on sequences of rows that x has not or that their caches have no place for
   template <class T, Device D, AnyView X, AnyView Y>
-  static void forward(const D& device, const Frozen<T>& w, std::span<const LatentSequence<T>> sequences, const X& x,
+  static void forward(const D& device, const Prepacked<T>& w, std::span<const LatentSequence<T>> sequences, const X& x,
                       const Y& y, Into into, ArenaSlice& arena) {
     require_shape("MlaAttention: x", x, x.extent(0), Config::hidden_size);
     require_shape("MlaAttention: y", y, x.extent(0), Config::hidden_size);
@@ -120,7 +120,7 @@ struct MlaAttention {
  private:
   /// Writes the new positions of one sequence into its cache.
   template <class T, Device D>
-  static void remember(const D& device, const Frozen<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
+  static void remember(const D& device, const Prepacked<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
     const auto from = s.in.rows(sequence.row, sequence.tokens);
     const auto to = sequence.cache.rows(sequence.sees.before, sequence.tokens);
     rms_norm_forward<T>(device, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),

@@ -1,36 +1,36 @@
 #pragma once
 /// \file
 /// Products of groups of rows with frozen weights of their own. With much work threads take groups, each alone.
-/// defines: PackedGroups, require_groups, grouped_gemm_kernel
+/// defines: PrepackedGroups, require_groups, grouped_gemm_kernel
 
 #include <string>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
-#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/backend/grouped_product.hpp>
 #include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// The weights W_g [N,K] of several groups as PackedWeights keep one, in one piece of memory.
+/// The weights W_g [N,K] of several groups as PrepackedWeights keep one, in one piece of memory.
 template <Element T>
-class PackedGroups {
+class PrepackedGroups {
  public:
-  PackedGroups() = default;
+  PrepackedGroups() = default;
 
   /// Weights of 0.
-  PackedGroups(index_t groups, index_t outputs, index_t inputs)
+  PrepackedGroups(index_t groups, index_t outputs, index_t inputs)
       : groups_(groups), outputs_(outputs), inputs_(inputs), memory_(groups * stride()) {}
 
   /// Packs the weights of one group; once.
   /// \throws Error on a group that is not there, and a W of another shape
   void set(index_t group, const Matrix<const T>& w) {
     if (group < 0 || group >= groups_) {
-      throw Error("PackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups_ - 1));
+      throw Error("PrepackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups_ - 1));
     }
-    detail::require_extent("PackedGroups: outputs", w.extent(0), outputs_);
-    detail::require_extent("PackedGroups: inputs", w.extent(1), inputs_);
-    detail::PackedPanels<T>::fill(w, memory_.data() + group * stride());
+    detail::require_extent("PrepackedGroups: outputs", w.extent(0), outputs_);
+    detail::require_extent("PrepackedGroups: inputs", w.extent(1), inputs_);
+    detail::PrepackedPanels<T>::fill(w, memory_.data() + group * stride());
   }
 
   index_t groups() const { return groups_; }
@@ -38,7 +38,7 @@ class PackedGroups {
   index_t inputs() const { return inputs_; }
   const T* data() const { return memory_.data(); }
   /// From one group's weights to the next one's.
-  index_t stride() const { return detail::PackedPanels<T>::size(outputs_, inputs_); }
+  index_t stride() const { return detail::PrepackedPanels<T>::size(outputs_, inputs_); }
 
  private:
   index_t groups_ = 0, outputs_ = 0, inputs_ = 0;
@@ -58,14 +58,14 @@ void grouped_gemm_kernel(const Cpu& device, const GroupedProduct<A, T, C>& x) {
   const index_t rows = x.a.extent(0), n = x.c.extent(1), k = x.a.extent(1);
   parallel_for(cpu::for_work(device, rows * n * k), x.groups, [&](index_t g) {
     const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
-    detail::multiply(Cpu{1}, detail::Product<A, detail::PackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
-                                                                       {x.weights + g * x.weights_stride, k},
-                                                                       x.c.row(begin),
-                                                                       x.c.row_stride(),
-                                                                       count,
-                                                                       n,
-                                                                       k,
-                                                                       false});
+    detail::multiply(Cpu{1}, detail::Product<A, detail::PrepackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
+                                                                          {x.weights + g * x.weights_stride, k},
+                                                                          x.c.row(begin),
+                                                                          x.c.row_stride(),
+                                                                          count,
+                                                                          n,
+                                                                          k,
+                                                                          false});
   });
 }
 

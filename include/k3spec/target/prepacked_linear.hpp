@@ -1,12 +1,12 @@
 #pragma once
 /// \file
 /// Linear layers of the frozen target, laid out once for decoding.
-/// defines: FrozenLinear, detail::take_matrix
+/// defines: PrepackedLinear, detail::take_matrix
 
 #include <algorithm>
 #include <initializer_list>
 
-#include <k3spec/backend/cpu/gemm_packed.hpp>
+#include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/require_shape.hpp>
 
@@ -45,16 +45,16 @@ class Stacked {
 /// A weight that never changes, laid out once for products with few rows: decoding is nothing else. Several weights
 /// that read the same input become one, whose results stand side by side; no result's bits change by that.
 template <Element T>
-class FrozenLinear {
+class PrepackedLinear {
  public:
-  FrozenLinear() = default;
+  PrepackedLinear() = default;
 
   /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in]
   /// \throws Error when they do not read the same number of features
-  FrozenLinear(std::initializer_list<Matrix<const T>> weights) : packed_(detail::Stacked<T>(weights).matrix()) {}
+  PrepackedLinear(std::initializer_list<Matrix<const T>> weights) : packed_(detail::Stacked<T>(weights).matrix()) {}
 
   /// y = x W with W [in, out]
-  static FrozenLinear plain(const Matrix<const T>& w) {
+  static PrepackedLinear plain(const Matrix<const T>& w) {
     const index_t in = w.extent(0), out = w.extent(1);
     Buffer<T> turned(out * in);
     for (index_t i = 0; i < in; ++i) {
@@ -67,12 +67,12 @@ class FrozenLinear {
   /// \throws Error on other shapes
   template <Device D, AnyView X, AnyView Y>
   void forward(const D& device, const X& x, const Y& y, Into into = Into::overwrite) const {
-    require_rows("FrozenLinear: y", y, x.extent(0));
+    require_rows("PrepackedLinear: y", y, x.extent(0));
     gemm(device, x.matrix(), packed_, y.matrix(), into);
   }
 
  private:
-  PackedWeights<T> packed_;
+  PrepackedWeights<T> packed_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Weights in the order in which the matrix product reads them.
-/// defines: PackedWeights, gemm of packed weights
+/// defines: PrepackedWeights, gemm of prepacked weights
 
 #include <concepts>
 #include <string>
@@ -15,7 +15,7 @@ namespace detail {
 /// Panels of W [N,K] (detail::Panels): panel after panel, each row-major [K, panel width]. N is rounded up to whole
 /// packets.
 template <class T>
-struct PackedPanels {
+struct PrepackedPanels {
   using S = accumulate_t<T>;
 
   static constexpr index_t size(index_t outputs, index_t inputs) {
@@ -44,28 +44,28 @@ struct PackedPanels {
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again. N is rounded up to
 /// whole packets. Worth it for weights that do not change; most of all when x has few rows.
 template <Element T>
-class PackedWeights {
+class PrepackedWeights {
  public:
-  PackedWeights() = default;
+  PrepackedWeights() = default;
 
   /// Packs W.
   /// \param w  W [N,K]
   template <class U, index_t... E>
     requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
-  explicit PackedWeights(const View<U, E...>& w)
-      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(detail::PackedPanels<T>::size(outputs_, inputs_)) {
-    detail::PackedPanels<T>::fill(w, memory_.data());
+  explicit PrepackedWeights(const View<U, E...>& w)
+      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(detail::PrepackedPanels<T>::size(outputs_, inputs_)) {
+    detail::PrepackedPanels<T>::fill(w, memory_.data());
   }
 
   /// What an object for W [N,K] will hold.
   static constexpr index_t bytes(index_t outputs, index_t inputs) {
-    return detail::PackedPanels<T>::size(outputs, inputs) * static_cast<index_t>(sizeof(T));
+    return detail::PrepackedPanels<T>::size(outputs, inputs) * static_cast<index_t>(sizeof(T));
   }
 
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
   index_t bytes() const { return bytes(outputs_, inputs_); }
-  /// See detail::PackedPanels.
+  /// See detail::PrepackedPanels.
   const T* data() const { return memory_.data(); }
 
  private:
@@ -74,9 +74,9 @@ class PackedWeights {
 };
 
 namespace detail {
-/// B as PackedWeights keep it.
+/// B as PrepackedWeights keep it.
 template <class T>
-struct PackedB {
+struct PrepackedB {
   const T* data;
   index_t depth;
 
@@ -111,21 +111,21 @@ struct PackedB {
 /// \throws Error when the shapes do not fit together
 template <class TA, index_t... EA, class T, class TC, index_t... EC>
   requires(sizeof...(EA) == 2 && sizeof...(EC) == 2 && std::same_as<accumulate_t<TC>, accumulate_t<T>>)
-void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PackedWeights<T>& w, const View<TC, EC...>& c,
+void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PrepackedWeights<T>& w, const View<TC, EC...>& c,
           Into into = Into::overwrite) {
   if (into == Into::nothing) return;
   detail::require_extent("gemm: rows of A", a.extent(0), c.extent(0));
   detail::require_extent("gemm: columns of A", a.extent(1), w.inputs());
-  detail::require_extent("gemm: packed weights' outputs", w.outputs(), c.extent(1));
+  detail::require_extent("gemm: prepacked weights' outputs", w.outputs(), c.extent(1));
   using A = std::remove_cv_t<TA>;
-  detail::multiply(cpu, detail::Product<A, detail::PackedB<T>, TC>{{a.data(), a.row_stride(), false},
-                                                                   {w.data(), w.inputs()},
-                                                                   c.data(),
-                                                                   c.row_stride(),
-                                                                   c.extent(0),
-                                                                   c.extent(1),
-                                                                   w.inputs(),
-                                                                   into == Into::accumulate});
+  detail::multiply(cpu, detail::Product<A, detail::PrepackedB<T>, TC>{{a.data(), a.row_stride(), false},
+                                                                      {w.data(), w.inputs()},
+                                                                      c.data(),
+                                                                      c.row_stride(),
+                                                                      c.extent(0),
+                                                                      c.extent(1),
+                                                                      w.inputs(),
+                                                                      into == Into::accumulate});
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -6,7 +6,7 @@
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
-#include <k3spec/layers/packed.hpp>
+#include <k3spec/layers/prepacked.hpp>
 
 using namespace k3spec;
 
@@ -42,8 +42,8 @@ TEST_CASE_TEMPLATE("packed weights give the same bits: gated MLP and MLA with it
   Parameters<Attention, T> attention;
   mlp.initialize(1, 0.3);
   attention.initialize(2, 0.3);
-  const auto packed_mlp = pack_weights<Mlp, T>(mlp.weights());
-  const auto packed_attention = pack_weights<Attention, T>(attention.weights());
+  const auto packed_mlp = prepack_weights<Mlp, T>(mlp.weights());
+  const auto packed_attention = prepack_weights<Attention, T>(attention.weights());
   for (const index_t rows : {1, 2, 6, 33}) {
     Arena arena(1 << 20);
     Rows<T, 27> x, plain, packed;
