@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The memory of a block draft's session: what it remembers of its texts, and what a draft works with.
-/// defines: BlockMemory, BlockScratch
+/// defines: BlockMemory, BlockDraftScratch
 
 #include <array>
 
@@ -44,7 +44,7 @@ struct BlockMemory {
 
 /// What one call of draft works with.
 template <class Draft, Element T>
-struct BlockScratch {
+struct BlockDraftScratch {
   using Activations = typename Draft::Backbone::template Activations<T>;
   using Attention = typename BlockMemory<Draft, T>::Absorbed::Scratch;
   using Heads = typename BlockHeads<Draft, T>::Block;
@@ -60,15 +60,15 @@ struct BlockScratch {
   /// Working memory of a draft.
   /// \param most  tokens of the longest block \param rows  slots of all blocks
   template <Allocator A>
-  static constexpr BlockScratch allocate(A& a, index_t blocks, index_t most, index_t rows) {
-    BlockScratch b{Activations::allocate(a, 0, rows),
-                   Attention::allocate(a, rows),
-                   {},
-                   Heads::allocate(a, blocks, most),
-                   {},
-                   {},
-                   {},
-                   {}};
+  static constexpr BlockDraftScratch allocate(A& a, index_t blocks, index_t most, index_t rows) {
+    BlockDraftScratch b{Activations::allocate(a, 0, rows),
+                        Attention::allocate(a, rows),
+                        {},
+                        Heads::allocate(a, blocks, most),
+                        {},
+                        {},
+                        {},
+                        {}};
     take_rows(a, blocks, b.sequences), take_rows(a, rows, b.ids), take_rows(a, blocks, b.previous),
         take_rows(a, rows, b.noise);
     take_rows(a, blocks * most, b.hidden);

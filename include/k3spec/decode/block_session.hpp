@@ -37,7 +37,7 @@ class BlockSession {
   using Absorbed = AbsorbedAttention<Config, T>;
   using Heads = BlockHeads<Draft, T>;
   using Memory = BlockMemory<Draft, T>;
-  using Block = BlockScratch<Draft, T>;
+  using Block = BlockDraftScratch<Draft, T>;
 
  public:
   using value_type = T;
