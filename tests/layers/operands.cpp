@@ -33,11 +33,13 @@ TEST_CASE("a view of another width is refused by the layer's and the argument's 
   CHECK_NOTHROW(normed(right, right));
   CHECK_THROWS_WITH_AS(normed(wrong, right), "KimiRMSNorm: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(normed(right, wrong), "KimiRMSNorm: y: found 2 x 64, wanted 2 x 96", Error);
-  const auto back = [&](Two& x, Two& d_y, const Matrix<float>& d_x) {
-    KimiRMSNorm<96>::backward(cpu, norm.weights(), d_norm.weights(), 1e-5, x.view(), d_y.view(), d_x, scratch);
+  const auto back = [&](Two& x, Two& d_y, const Matrix<float>& d_x, Into into = Into::overwrite) {
+    KimiRMSNorm<96>::backward(cpu, norm.weights(), d_norm.weights(), 1e-5, x.view(), d_y.view(), d_x, scratch, into);
   };
   Two d_x(96);
-  CHECK_NOTHROW(back(right, right, Matrix<float>()));
+  CHECK_NOTHROW(back(right, right, d_x.view()));
+  CHECK_NOTHROW(back(right, right, Matrix<float>(), Into::nothing));
+  CHECK_THROWS_WITH_AS(back(right, right, Matrix<float>()), "rms_norm: d_x: found 0 x 0, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(back(wrong, right, d_x.view()), "KimiRMSNorm: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(back(right, wrong, d_x.view()), "rms_norm: d_y: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(back(right, right, wrong.view()), "rms_norm: d_x: found 2 x 64, wanted 2 x 96", Error);
