@@ -20,6 +20,11 @@
 #include <k3spec/batches/text.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
 
+// comm: ranks, and sums over all of them: of one rank, of threads
+#include <k3spec/comm/communicator.hpp>
+#include <k3spec/comm/single.hpp>
+#include <k3spec/comm/threads.hpp>
+
 // objectives: what is learnt: the losses of whole batches, their gradients and metrics
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>
