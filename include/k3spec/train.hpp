@@ -27,9 +27,12 @@
 
 // objectives: what is learnt: the losses of whole batches, their gradients and metrics
 #include <k3spec/objectives/block_metrics.hpp>
+#include <k3spec/objectives/block_totals.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>
+#include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
+#include <k3spec/objectives/ttt_buffers.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
 #include <k3spec/objectives/ttt_objective.hpp>

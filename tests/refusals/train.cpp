@@ -249,17 +249,16 @@ TEST_CASE("block drafts' batches and objectives") {
 
   using Heads = DSparkHeads<Dspark, float>;
   const auto heads = [](Arguments& a) {
-    return a.planned("out", 6, [](auto& arena, index_t n) { return Heads::allocate(arena, n); });
+    return a.planned("out", 6, [](auto& arena, index_t n) { return Heads::allocate(arena, n, block_size); });
   };
   const auto previous = [](Arguments& a) { return a.tokens("previous_ids", {0, 1, 2, 3, 4, 22}, 23); };
   refuses({"objectives/dspark_heads.hpp forward"}, [&](Arguments& a) {
-    heads(a).forward(device, spark.w(), previous(a), a.rows<const float, Dspark::hidden>("out", 6, Blame::any),
-                     block_size);
+    heads(a).forward(device, spark.w(), previous(a), a.rows<const float, Dspark::hidden>("out", 6, Blame::any));
   });
   refuses({"objectives/dspark_heads.hpp backward"}, [&](Arguments& a) {
     const auto h = heads(a);
     const auto out = a.rows<const float, Dspark::hidden>("out", 6, Blame::any);
-    h.backward(device, spark.w(), spark.d_w(), previous(a), out, block_size, a.rows<float, Dspark::hidden>("d_out", 6),
+    h.backward(device, spark.w(), spark.d_w(), previous(a), out, a.rows<float, Dspark::hidden>("d_out", 6),
                a.scratch());
   });
   refuses({"objectives/block_metrics.hpp add_block"}, [](Arguments& a) {

@@ -7,12 +7,11 @@
 /// slots k >= l are supervised by the token at anchor + k, with weight exp(-(k - l)/γ).
 /// anchor_plus_k_plus_1 (DSpark): slot 0 shows the anchor; slot k is supervised by the token at anchor + k + 1, with
 /// weight exp(-k/γ), up to the first slot that has no supervision.
-/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTotals, BlockTargets, draw_prefix_lengths
+/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTargets, draw_prefix_lengths
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include <k3spec/backend/block_visibility.hpp>
@@ -92,22 +91,6 @@ struct BlockRule {
   /// \throws Error on a gamma that is no weight's
   void check() const {
     require(gamma > 0, "gamma", fmt::format("{}", gamma), "a number > 0 (infinity: slots weigh alike)");
-  }
-};
-
-/// What a step's losses are divided by: summed over all its batches, and over all ranks.
-struct BlockTotals {
-  double weight = 0;  ///< of all slots
-
-  BlockTotals& operator+=(const BlockTotals& other) {
-    weight += other.weight;
-    return *this;
-  }
-  /// Those of this batch's step. \param given  what was summed; none: the batch is alone
-  /// \throws Error unless this batch can be one of those summed; a sum of weights never rounds below one of them
-  BlockTotals of_step(const std::optional<BlockTotals>& given) const {
-    if (!given || given->weight >= weight) return given.value_or(*this);
-    throw Error("totals: weight", std::to_string(given->weight), "at least the batch's own " + std::to_string(weight));
   }
 };
 

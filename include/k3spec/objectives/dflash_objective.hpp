@@ -16,6 +16,7 @@
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
+#include <k3spec/objectives/block_totals.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gather_rows.hpp>

@@ -35,10 +35,12 @@ struct DSparkHeads {
   Saved<Draft::has_confidence, Confidence> confidence;
   Rows<S, rank> d_latent, d_previous;
   Rows<S, 1> logits, d_logits;  // of the confidence head
+  index_t block_size = 0;
 
   template <Allocator A>
-  static constexpr DSparkHeads allocate(A& a, index_t rows) {
+  static constexpr DSparkHeads allocate(A& a, index_t rows, index_t block_size) {
     DSparkHeads h{};
+    h.block_size = block_size;
     if constexpr (Draft::has_markov) {
       h.markov = Markov::template Saved<T>::allocate(a, rows);
       take_rows(a, rows, h.d_latent), take_rows(a, rows, h.d_previous);
@@ -59,7 +61,7 @@ struct DSparkHeads {
   /// previous_ids [rows], out [rows, H] -> markov.latent, logits. Gradients that are added to begin at 0.
   /// \throws Error on other numbers of rows than were allocated
   void forward(const Cpu& cpu, const Weights& w, Vector<const index_t> previous_ids,
-               const Rows<const T, Draft::hidden>& out, index_t block_size) const {
+               const Rows<const T, Draft::hidden>& out) const {
     check(previous_ids, out);
     Rows<T, rank> previous;
     if constexpr (Draft::has_markov) {
@@ -76,8 +78,7 @@ struct DSparkHeads {
   /// d_latent and d_logits -> added to parameter gradients and to d_out [rows, H].
   /// \throws Error on other numbers of rows than were allocated
   void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> previous_ids,
-                const Rows<const T, Draft::hidden>& out, index_t block_size, const Rows<S, Draft::hidden>& d_out,
-                Arena& scratch) const {
+                const Rows<const T, Draft::hidden>& out, const Rows<S, Draft::hidden>& d_out, Arena& scratch) const {
     check(previous_ids, out);
     require_rows("DSparkHeads: d_out", d_out, out.extent(0));
     if constexpr (Draft::has_confidence) {

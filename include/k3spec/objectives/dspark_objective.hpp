@@ -25,6 +25,8 @@
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
+#include <k3spec/objectives/block_totals.hpp>
+#include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gather_rows.hpp>
@@ -118,7 +120,7 @@ class DSparkObjective {
  private:
   using Activations = typename Backbone::template Activations<T>;
   using Markov = typename Draft::Markov;
-  static constexpr index_t rank = Markov::rank;
+  using Chunk = DSparkChunk<Draft, T>;
   static constexpr bool trains_embeddings = Draft::config::train_embeddings;
 
   struct Buffers {
@@ -130,34 +132,6 @@ class DSparkObjective {
     Vector<S> cross_entropy, distance, acceptance, confidence, d_losses;  // per row
   };
 
-  /// Working memory of one chunk.
-  struct Chunk {
-    Rows<T, Draft::hidden> x;
-    Rows<T, rank> latent;
-    Rows<S, Draft::hidden> d_x;
-    Rows<S, rank> d_latent;
-    Rows<S, vocabulary> p, logits, d_logits;
-    Vector<S> largest, cross_entropy, distance, d_losses;
-    Vector<index_t> labels, teacher_rows;
-
-    template <Allocator A>
-    static constexpr Chunk allocate(A& a, index_t n) {
-      Chunk c{};
-      take_rows(a, n, c.x), take_rows(a, n, c.d_x);
-      if constexpr (rank > 0) take_rows(a, n, c.latent), take_rows(a, n, c.d_latent);
-      take_rows(a, n, c.p), take_rows(a, n, c.logits), take_rows(a, n, c.d_logits), take_rows(a, n, c.largest);
-      take_rows(a, n, c.cross_entropy), take_rows(a, n, c.distance), take_rows(a, n, c.d_losses);
-      take_rows(a, n, c.labels), take_rows(a, n, c.teacher_rows);
-      return c;
-    }
-    Chunk rows(index_t n) const {
-      const auto part = [n](const auto& v) { return v.data() == nullptr ? v : v.rows(0, n); };
-      return {part(x),        part(latent),   part(d_x),         part(d_latent),      part(p),
-              part(logits),   part(d_logits), part(largest),     part(cross_entropy), part(distance),
-              part(d_losses), part(labels),   part(teacher_rows)};
-    }
-  };
-
   template <Allocator A>
   static constexpr void plan(A& a, const BlockSpan& span, Activations* acts, Buffers* b) {
     const index_t rows = span.noise_rows();
@@ -165,7 +139,7 @@ class DSparkObjective {
     b->targets = BlockTargets::allocate(a, rows);
     take_rows(a, rows, b->noise), take_rows(a, rows, b->d_out);
     if constexpr (trains_embeddings) take_rows(a, rows, b->d_noise);
-    b->heads = DSparkHeads<Draft, T>::allocate(a, rows);
+    b->heads = DSparkHeads<Draft, T>::allocate(a, rows, span.block_size);
     take_rows(a, rows, b->rows), take_rows(a, rows, b->cross_entropy), take_rows(a, rows, b->distance);
     take_rows(a, rows, b->acceptance), take_rows(a, rows, b->confidence), take_rows(a, rows, b->d_losses);
   }
@@ -186,7 +160,7 @@ class DSparkObjective {
     const auto visible = block_visibility<typename Draft::config>(batch);
     embedding_forward<T>(cpu, b_.targets.noise_ids, w.embed_tokens, b_.noise);
     Backbone::template forward<T>(cpu, Draft::backbone(w), batch.target_hidden, b_.noise, span_, visible, acts_);
-    b_.heads.forward(cpu, w, b_.targets.previous_ids, acts_.out, span_.block_size);
+    b_.heads.forward(cpu, w, b_.targets.previous_ids, acts_.out);
     clear(cpu);
     const index_t n = supervised_rows(b_.targets.supervised, b_.rows);
     for (index_t r = 0; r < b_.d_losses.extent(0); ++r) {
@@ -270,7 +244,7 @@ class DSparkObjective {
                     gradients(overwrite(b_.heads.d_logits), no_gradient), arena_, b_.heads.logits,
                     column(b_.acceptance));
     }
-    b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, span_.block_size, b_.d_out, arena_);
+    b_.heads.backward(cpu, w, d_w, b_.targets.previous_ids, acts_.out, b_.d_out, arena_);
     Backbone::template backward<T>(
         cpu, Draft::backbone(w), Draft::backbone(d_w), batch.target_hidden, b_.noise, span_, visible, acts_, b_.d_out,
         {b_.d_noise.matrix(), d_target_hidden, trains_embeddings ? Into::overwrite : Into::nothing,

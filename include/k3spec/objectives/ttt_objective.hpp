@@ -18,6 +18,7 @@
 #include <k3spec/batches/ttt_batch.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/objectives/ttt_buffers.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
 #include <k3spec/objectives/ttt_result.hpp>
@@ -108,39 +109,13 @@ class TttObjective {
   using Activations = typename Draft::template Activations<T>;
   using GradientWeights = typename Draft::template Weights<S>;
 
-  struct Buffers {
-    std::array<Rows<S, Draft::hidden>, Draft::max_steps> d_out;
-    std::array<Vector<S>, Draft::max_steps> losses, alphas;    // per row; 0 where nothing is supervised
-    std::array<Vector<std::uint8_t>, Draft::max_steps> right;  // argmax agrees and supervised
-    Vector<index_t> position_ids;                              // of packed documents, with RoPE
-    Vector<std::uint8_t> supervised;                           // loss mask and teacher's choice in the draft vocabulary
-  };
-
-  /// Working memory of one chunk.
-  struct Chunk {
-    Rows<S, vocabulary> p, logits, d_logits;
-    Rows<T, Draft::hidden> x;
-    Vector<S> d_loss;
-    Vector<index_t> top_p, top_q;
-
-    template <Allocator A>
-    static constexpr Chunk allocate(A& a, index_t n) {
-      Chunk c;
-      take_rows(a, n, c.p), take_rows(a, n, c.logits), take_rows(a, n, c.d_logits), take_rows(a, n, c.x);
-      take_rows(a, n, c.d_loss), take_rows(a, n, c.top_p), take_rows(a, n, c.top_q);
-      return c;
-    }
-  };
+  using Buffers = TttBuffers<Draft, T>;
+  using Chunk = TttChunk<Draft, T>;
 
   template <Allocator A>
   static constexpr void plan(A& a, index_t rows, index_t steps, Activations* acts, Buffers* b) {
     *acts = Activations::allocate(a, rows, steps);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k) {
-      take_rows(a, rows, b->d_out[k]), take_rows(a, rows, b->losses[k]), take_rows(a, rows, b->alphas[k]);
-      take_rows(a, rows, b->right[k]);
-    }
-    take_rows(a, rows, b->supervised);
-    if constexpr (Draft::Attention::has_rope) take_rows(a, rows, b->position_ids);
+    *b = Buffers::allocate(a, rows, steps);
   }
 
   static constexpr std::size_t chunk_bytes(index_t rows) {
@@ -252,13 +227,18 @@ class TttObjective {
     if (pass.losses) argmax(cpu, c.p, c.top_p);
     for (index_t k = 0; k < steps_; ++k) {
       const index_t skip = std::max<index_t>(0, k - first);
-      if (skip < n) predict(cpu, w, pass, batch, c, k, first + skip, skip, n - skip);
+      if (skip < n) predict(cpu, w, pass, batch, c, {k, first + skip, skip, n - skip});
     }
   }
 
-  /// Step k's predictions at rows [teacher_row - k, … + n), supervised by chunk rows [offset, offset + n).
+  /// Predictions of step k at rows [teacher_row - k, … + n), supervised by chunk rows [offset, offset + n).
+  struct Predictions {
+    index_t k, teacher_row, offset, n;
+  };
+
   void predict(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const Pass& pass, const Batch& batch,
-               const Chunk& c, index_t k, index_t teacher_row, index_t offset, index_t n) {
+               const Chunk& c, const Predictions& some) {
+    const auto [k, teacher_row, offset, n] = some;
     const auto step = static_cast<std::size_t>(k);
     const index_t row = teacher_row - k;
     const auto out = acts_.step(k).out.rows(row, n);
