@@ -7,140 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/batches/teacher.hpp>
-#include <k3spec/config/deepseek_v3.hpp>
-#include <k3spec/objectives/ttt_objective.hpp>
-
-#include "tests/support/case_configs.hpp"
+#include "tests/objectives/ttt_data.hpp"
 #include "tests/support/same_bits.hpp"
 
 using namespace k3spec;
+using namespace k3spec::test::ttt;
 
 namespace {
-
-template <class Preset, index_t DraftVocabulary>
-struct Small : test::NoSpecialTokens<Preset> {
-  static constexpr index_t vocab_size = 23, draft_vocab_size = DraftVocabulary;
-  static constexpr index_t hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
-  static constexpr std::optional<index_t> pad_token_id = 0;
-  static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
-  static constexpr std::optional<index_t> q_lora_rank = 5;
-  static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 4, v_head_dim = 6;
-  static constexpr bool train_embeddings = true;
-};
-using K3 = Small<configs::KimiK3, 11>;
-using DeepSeek = Small<configs::DeepSeekV3, 11>;
-using K3OfOne = Small<configs::KimiK3, 1>;
-using DeepSeekOfOne = Small<configs::DeepSeekV3, 1>;
-
-constexpr index_t steps = 3, vocabulary = 23;
-const std::vector<TttLoss> losses{{}, {.lk = LkLoss::alpha}, {.lk = LkLoss::lambda, .kl_scale = 0.5, .kl_decay = 1}};
-
-/// A batch of `sequences` of `length`, shifted as a target batch is: a row's last position has no token after it.
-template <class Config>
-struct Data {
-  using Draft = Eagle3Draft<Config>;
-  index_t sequences, length, rows = sequences * length;
-  std::vector<index_t> ids{}, top{}, selected{}, start{}, remaining{}, position_ids{};
-  std::vector<std::uint8_t> attention_mask{}, loss_mask{}, t2d = std::vector<std::uint8_t>(vocabulary);
-  std::vector<double> aux{}, logits{};
-
-  Data(index_t sequences_, index_t length_) : sequences(sequences_), length(length_) {
-    for (index_t i = 0; i < Config::draft_vocab_size; ++i)
-      selected.push_back(2 * i + 1), t2d[static_cast<std::size_t>(selected.back())] = 1;
-    for (index_t r = 0; r < rows; ++r) add(r, r % length == length - 1);
-  }
-
-  /// Position `drawn` of some text.
-  void add(index_t drawn, bool last) {
-    const auto row = static_cast<std::uint64_t>(drawn);
-    ids.push_back(last ? 0 : static_cast<index_t>(Philox(1).below(row, vocabulary)));
-    attention_mask.push_back(1), loss_mask.push_back(last ? 0 : 1);
-    for (std::uint64_t j = 0; j < Draft::aux_width; ++j) aux.push_back(Philox(2, row).normal(j));
-    for (std::uint64_t j = 0; j < vocabulary; ++j) logits.push_back(2 * Philox(3, row).normal(j));
-    if (Config::draft_vocab_size == 1 || drawn % 4 != 0) logits[logits.size() - 22] = 9;  // mostly sayable
-    top.push_back(std::max_element(logits.end() - vocabulary, logits.end()) - (logits.end() - vocabulary));
-  }
-  void pad() {
-    add(1000, true);
-    attention_mask.back() = 0;
-  }
-
-  TttBatch<double, Draft::aux_width> batch() const {
-    const auto view = [](const auto& v) {
-      return Vector<const typename std::decay_t<decltype(v)>::value_type>(v.data(), static_cast<index_t>(v.size()));
-    };
-    return {length,
-            view(ids),
-            view(attention_mask),
-            view(loss_mask),
-            Rows<const double, Draft::aux_width>(aux.data(), rows),
-            view(top),
-            view(t2d),
-            {view(start), view(remaining)},
-            view(position_ids)};
-  }
-};
-
-template <class Config, index_t... Chunk>
-struct Outcome {
-  using Draft = Eagle3Draft<Config>;
-  TttResult result;
-  std::vector<double> gradients, d_aux;
-  std::array<std::vector<double>, steps> out;
-
-  Outcome(const Data<Config>& data, const TttLoss& loss) {
-    static const auto parameters = [] {
-      Parameters<Draft, double> p;
-      p.initialize(3, 0.4);
-      return p;
-    }();
-    TttObjective<Draft, double, Chunk...> objective(data.rows, steps, loss);
-    Gradients<Draft, double> g;
-    g.zero();
-    d_aux.assign(data.aux.size(), NAN);
-    const LogitsTeacher<double> teacher{
-        Matrix<const double>(data.logits.data(), data.rows, vocabulary),
-        Vector<const index_t>(data.selected.data(), static_cast<index_t>(data.selected.size()))};
-    const auto d_w = g.weights();
-    result = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, data.batch(), teacher, std::nullopt,
-                                        Matrix<double>(d_aux.data(), data.rows, Draft::aux_width));
-    const auto evaluated = objective.evaluate_only(Cpu{}, parameters.weights(), data.batch(), teacher);
-    CHECK(evaluated.loss == result.loss);
-    CHECK(evaluated.step_alphas == result.step_alphas);
-    Draft::visit(d_w, Path{}, [&](const Path&, const auto& view, auto) {
-      gradients.insert(gradients.end(), view.data(), view.data() + (view.data() == nullptr ? 0 : view.size()));
-    });
-    for (index_t k = 0; k < steps; ++k) {
-      const auto& o = objective.out(k);
-      out[static_cast<std::size_t>(k)].assign(o.data(), o.data() + data.rows * Draft::hidden);
-    }
-  }
-
-  bool finite() const {
-    const auto all = [](const std::vector<double>& v) {
-      return std::all_of(v.begin(), v.end(), [](double x) { return std::isfinite(x); });
-    };
-    return std::isfinite(result.loss) && all(gradients) && all(d_aux) && std::all_of(out.begin(), out.end(), all);
-  }
-  bool zero() const {
-    const auto all = [](const std::vector<double>& v) {
-      return std::all_of(v.begin(), v.end(), [](double x) { return x == 0; });
-    };
-    return result.loss == 0 && all(gradients) && all(d_aux) &&
-           std::all_of(result.step_losses.begin(), result.step_losses.end(), [](double x) { return x == 0; });
-  }
-};
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = 0, scale = 0;
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i])), scale = std::max(scale, std::abs(b[i]));
-    if (std::isnan(a[i] - b[i])) return NAN;
-  }
-  return most / scale;
-}
 
 /// Two documents in a row, and each in a row of its own, padded behind where it is the shorter one.
 template <class Config>
@@ -313,20 +186,6 @@ TEST_CASE("no loss depends on how the vocabulary is walked") {
 
 namespace {
 
-/// One sequence of a whole's, as a batch of its own.
-template <class Config>
-Data<Config> part(const Data<Config>& whole, index_t sequence) {
-  Data<Config> some(0, whole.length);
-  some.sequences = 1, some.rows = whole.length;
-  const auto take = [&](const auto& from, auto& to) {
-    const auto width = static_cast<std::ptrdiff_t>(from.size()) / whole.rows * whole.length;
-    to.assign(from.begin() + sequence * width, from.begin() + (sequence + 1) * width);
-  };
-  take(whole.ids, some.ids), take(whole.top, some.top), take(whole.attention_mask, some.attention_mask);
-  take(whole.loss_mask, some.loss_mask), take(whole.aux, some.aux), take(whole.logits, some.logits);
-  return some;
-}
-
 template <class Config>
 void parts_are_the_whole(const TttLoss& loss) {
   using Draft = Eagle3Draft<Config>;
@@ -342,17 +201,13 @@ void parts_are_the_whole(const TttLoss& loss) {
   std::vector<double> d_aux(whole.aux.size());
   std::vector<Data<Config>> all;
   for (index_t i = 0; i < 4; ++i) all.push_back(part(whole, i));
-  const auto of = [&](const Data<Config>& data) {
-    return LogitsTeacher<double>{Matrix<const double>(data.logits.data(), data.rows, vocabulary),
-                                 Vector<const index_t>(data.selected.data(), Draft::draft_vocabulary)};
-  };
   TttTotals totals;
-  for (const auto& data : all) totals += objective.count(Cpu{}, parameters.weights(), data.batch(), of(data));
+  for (const auto& data : all) totals += objective.count(Cpu{}, parameters.weights(), data.batch(), data.teacher());
   CHECK(totals.supervised == wanted.result.step_supervised);
   TttMetrics sums(steps, loss);
   for (std::size_t i = 0; i < 4; ++i) {
     const auto r =
-        objective.forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), all[i].batch(), of(all[i]),
+        objective.forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), all[i].batch(), all[i].teacher(),
                                    totals, Matrix<double>(d_aux.data() + i * d_aux.size() / 4, 9, Draft::aux_width));
     CHECK(r.supervises() == (i != 2));
     for (std::size_t k = 0; k < steps; ++k) {
@@ -381,9 +236,9 @@ void parts_are_the_whole(const TttLoss& loss) {
           doctest::Approx(wanted.result.step_alphas[k]).epsilon(rounding));
   }
   totals.supervised[1] = 1;
-  CHECK_THROWS_WITH_AS(
-      objective.forward_backward(Cpu{}, parameters.weights(), gradients.weights(), all[0].batch(), of(all[0]), totals),
-      doctest::Contains("totals: supervised predictions of step 1: found 1, wanted at least"), Error);
+  CHECK_THROWS_WITH_AS(objective.forward_backward(Cpu{}, parameters.weights(), gradients.weights(), all[0].batch(),
+                                                  all[0].teacher(), totals),
+                       doctest::Contains("totals: supervised predictions of step 1: found 1, wanted at least"), Error);
 }
 
 }  // namespace

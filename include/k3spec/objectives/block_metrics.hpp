@@ -36,6 +36,12 @@ struct DFlashSums {
     supervised_blocks += other.supervised_blocks;
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    loss.visit_sums(v);
+    v(supervised), v(correct), v(accept_len_sum), v(supervised_blocks);
+  }
   double mean_loss() const { return block_loss_mean(loss); }
   Ratio accuracy() const { return {static_cast<double>(correct), static_cast<double>(supervised)}; }
   Ratio accept_length() const { return {static_cast<double>(accept_len_sum), static_cast<double>(supervised_blocks)}; }
@@ -87,6 +93,14 @@ struct DSparkSums {
     confidence_prefix_bias += other.confidence_prefix_bias;
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    loss.visit_sums(v), cross_entropy.visit_sums(v), distance.visit_sums(v), confidence.visit_sums(v);
+    for (Ratio& slot : accept_rate) slot.visit_sums(v);
+    accept_length.visit_sums(v), confidence_error.visit_sums(v), confidence_bias.visit_sums(v);
+    confidence_prefix_bias.visit_sums(v);
+  }
   double mean_loss() const { return block_loss_mean(loss); }
   bool operator==(const DSparkSums&) const = default;
 
@@ -106,6 +120,11 @@ struct BlockMetrics {
   BlockMetrics& operator+=(const BlockMetrics& other) {
     sums += other.sums;
     return *this;
+  }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    sums.visit_sums(v);
   }
   double loss() const { return sums.mean_loss(); }
   /// Slots.

@@ -18,6 +18,11 @@ struct BlockTotals {
     weight += other.weight;
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    v(weight);
+  }
   /// Those of this batch's step. \param given  what was summed; none: the batch is alone
   /// \throws Error unless this batch can be one of those summed; a sum of weights never rounds below one of them
   BlockTotals of_step(const std::optional<BlockTotals>& given) const {

@@ -12,6 +12,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/batches/block_batch.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/comm/sum.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/losses/cross_entropy.hpp>
@@ -87,6 +88,15 @@ class DFlashObjective {
                               const Batch& batch, const std::optional<Totals>& totals = std::nullopt,
                               const Matrix<S>& d_target_hidden = Matrix<S>()) {
     return run(cpu, w, &d_w, target, batch, totals, d_target_hidden);
+  }
+  /// The same where each rank has one batch of the step: their totals are summed here. The gradients in d_w are this
+  /// rank's part: summed over all ranks they are the step's.
+  template <Communicator C>
+  DFlashSums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Target& target,
+                              const Batch& batch, C& comm, const Matrix<S>& d_target_hidden = Matrix<S>()) {
+    Totals totals = count(batch);
+    sum(comm, totals);
+    return forward_backward(cpu, w, d_w, target, batch, totals, d_target_hidden);
   }
 
   /// The states that the head reads, after any call: [sequences · blocks · block_size, H].

@@ -21,6 +21,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/batches/block_batch.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/comm/sum.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
@@ -105,6 +106,15 @@ class DSparkObjective {
                         const std::optional<Totals>& totals = std::nullopt,
                         const Matrix<S>& d_target_hidden = Matrix<S>()) {
     return run(cpu, w, &d_w, batch, totals, d_target_hidden);
+  }
+  /// The same where each rank has one batch of the step: their totals are summed here. The gradients in d_w are this
+  /// rank's part: summed over all ranks they are the step's.
+  template <Communicator C>
+  Sums forward_backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, const Batch& batch, C& comm,
+                        const Matrix<S>& d_target_hidden = Matrix<S>()) {
+    Totals totals = count(batch);
+    sum(comm, totals);
+    return forward_backward(cpu, w, d_w, batch, totals, d_target_hidden);
   }
 
   /// After any call, [sequences · blocks · block_size, ·]: the states that the heads read, the Markov head's latents

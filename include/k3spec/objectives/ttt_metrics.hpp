@@ -29,6 +29,11 @@ struct Ratio {
     denominator += other.denominator;
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    v(numerator), v(denominator);
+  }
   bool operator==(const Ratio&) const = default;
 };
 
@@ -63,6 +68,11 @@ struct TttStepSums {
     alpha += other.alpha;
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    v(loss), v(supervised), v(correct), v(prefix_hits), v(chains), v(alpha);
+  }
   bool operator==(const TttStepSums&) const = default;
 };
 
@@ -95,6 +105,11 @@ class TttMetrics {
     return *this;
   }
   void clear() { steps_.fill({}); }
+  /// Calls v(number) for each sum of each step.
+  template <class V>
+  void visit_sums(V&& v) {
+    for (index_t k = 0; k < count_; ++k) (*this)[k].visit_sums(v);
+  }
 
   /// A step's loss, of all its supervised positions.
   double step_loss(index_t step) const {

@@ -16,6 +16,7 @@
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
+#include <k3spec/comm/sum.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/objectives/ttt_buffers.hpp>
@@ -91,6 +92,19 @@ class TttObjective {
                              const typename Draft::template Weights<S>& d_w, const Batch& batch, const Teacher& teacher,
                              const std::optional<Totals>& totals = std::nullopt, const Matrix<S>& d_aux = Matrix<S>()) {
     return run(cpu, w, &d_w, batch, teacher, totals, d_aux);
+  }
+  /// The same where each rank has one batch of the step: their totals are counted and summed here. The gradients in d_w
+  /// are this rank's part: summed over all ranks they are the step's.
+  template <class Teacher, Communicator C>
+  TttResult forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
+                             const typename Draft::template Weights<S>& d_w, const Batch& batch, const Teacher& teacher,
+                             C& comm, const Matrix<S>& d_aux = Matrix<S>()) {
+    std::optional<Totals> totals;
+    if (comm.size() > 1) {
+      totals = count(cpu, w, batch, teacher);
+      k3spec::sum(comm, *totals);
+    }
+    return forward_backward(cpu, w, d_w, batch, teacher, totals, d_aux);
   }
 
   /// The state that step k's head reads, after either call: rows of [R, H].

@@ -76,6 +76,11 @@ struct TttTotals {
     }
     return *this;
   }
+  /// Calls v(number) for each sum.
+  template <class V>
+  void visit_sums(V&& v) {
+    for (std::size_t k = 0; k < supervised.size(); ++k) v(supervised[k]), v(alphas[k]);
+  }
   double mean_alpha(std::size_t step) const { return of_all(alphas[step], step); }
   /// `x` divided among the step's supervised predictions.
   double of_all(double x, std::size_t step) const {

@@ -1,0 +1,83 @@
+// What objectives count is summed over ranks whole: no number is forgotten.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <k3spec/comm/single.hpp>
+#include <k3spec/comm/sum.hpp>
+#include <k3spec/objectives/block_metrics.hpp>
+#include <k3spec/objectives/block_totals.hpp>
+#include <k3spec/objectives/ttt_result.hpp>
+
+#include "tests/comm/ranks.hpp"
+
+using namespace k3spec;
+
+namespace {
+
+TttTotals ttt_totals(index_t rank) {
+  TttTotals totals;
+  for (std::size_t k = 0; k < totals.supervised.size(); ++k) {
+    totals.supervised[k] = 3 * rank + static_cast<index_t>(k), totals.alphas[k] = 0.1 * static_cast<double>(rank + 1);
+  }
+  return totals;
+}
+
+TttMetrics ttt_metrics(index_t rank) {
+  TttMetrics sums(3);
+  for (index_t k = 0; k < 3; ++k) sums[k] = {0.1 + static_cast<double>(rank), 2 + k, 3 + rank, 4, 5 + k, 0.7};
+  return sums;
+}
+
+BlockMetrics<DFlashSums> dflash(index_t rank) {
+  const auto x = static_cast<double>(rank);
+  return {{{0.1 + x, 0.2}, 3 + rank, 4, 5, 6}};
+}
+
+BlockMetrics<DSparkSums<2>> dspark(index_t rank) {
+  const double x = 0.1 + static_cast<double>(rank);
+  return {{{x, 2}, {x, 3}, {4, x}, {5, x}, {{{x, 6}, {x, 7}}}, {x, 8}, {9, x}, {x, 10}, {11, x}}};
+}
+
+template <class Make>
+void check_sum(Make make) {
+  auto wanted = make(0);
+  wanted += make(1), wanted += make(2);
+  std::vector<decltype(wanted)> found(3, make(0));
+  CHECK(test::on_ranks(3, [&](ThreadRank& comm) {
+          auto& own = found[static_cast<std::size_t>(comm.rank())];
+          own = make(comm.rank());
+          sum(comm, own);
+        }) == test::no_errors(3));
+  const auto same = [](const auto& a, const auto& b) {
+    if constexpr (requires { a.weight; }) {
+      return a.weight == b.weight;
+    } else if constexpr (requires { a.alphas; }) {
+      return a.alphas == b.alphas && a.supervised == b.supervised;
+    } else {
+      return a == b;
+    }
+  };
+  for (const auto& own : found) CHECK(same(own, wanted));
+  Single single;
+  auto own = make(1);
+  sum(single, own);
+  CHECK(same(own, make(1)));
+}
+
+}  // namespace
+
+TEST_CASE("totals and metrics of all ranks are those that += makes of them") {
+  check_sum(ttt_totals);
+  check_sum([](index_t rank) { return BlockTotals{0.1 + static_cast<double>(rank)}; });
+  check_sum(ttt_metrics);
+  check_sum(dflash);
+  check_sum(dspark);
+}
+
+TEST_CASE("objects of unequally many sums are no sum") {
+  std::vector<TttMetrics> own{TttMetrics(2), TttMetrics(3)};
+  const auto errors =
+      test::on_ranks(2, [&](ThreadRank& comm) { sum(comm, own[static_cast<std::size_t>(comm.rank())]); });
+  for (const auto& e : errors) CHECK(e == "sum over ranks: rank 1: found 12 counts, wanted 8 counts, as rank 0");
+}
