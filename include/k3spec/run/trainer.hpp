@@ -177,31 +177,10 @@ class Trainer {
     progress_ = saved;
   }
 
-  /// Fixes the number of steps of a run whose speed had to be measured first.
-  /// \throws Error once the rate of a step made would be another
-  void set_total_steps(index_t steps) {
-    TrainSettings changed = settings();
-    changed.schedule.total_steps = steps;
-    changed.check();
-    for (index_t i = 0; i < next_step(); ++i) {
-      if (changed.schedule(i) == settings().schedule(i)) continue;
-      throw Error("total steps", std::to_string(steps) + " set after step " + std::to_string(i), "set during warmup");
-    }
-    progress_.settings = changed;
-  }
+  // ---- See TrainerProgress, which says when each is refused
 
-  /// Lets a run go on to another number of steps, or end sooner. The steps made keep their rates; those to come have
-  /// the rates of a run that was to have so many.
-  /// \throws Error when more steps are made already
-  void change_total_steps(index_t steps) {
-    TrainSettings changed = settings();
-    changed.schedule.total_steps = steps;
-    changed.check();
-    if (steps < next_step()) {
-      throw Error("total steps", std::to_string(steps), std::to_string(next_step()) + " or more, the steps made");
-    }
-    progress_.settings = changed;
-  }
+  void set_total_steps(index_t steps) { progress_.set_total_steps(steps); }
+  void change_total_steps(index_t steps) { progress_.change_total_steps(steps); }
 
   const TrainSettings& settings() const { return progress_.settings; }
   index_t next_step() const { return progress_.next_step; }

@@ -27,6 +27,36 @@ struct TrainerProgress {
   index_t next_step = 0;     ///< the step that comes next; also how many windows were used, divided by the batch
   index_t unsupervised = 0;  ///< steps that found nothing to supervise
   RunSources sources = {};
+
+  /// Fixes the number of steps of a run whose speed had to be measured first.
+  /// \throws Error once the rate of a step made would be another
+  void set_total_steps(index_t steps) {
+    const TrainSettings changed = with_total_steps(steps);
+    for (index_t i = 0; i < next_step; ++i) {
+      if (changed.schedule(i) == settings.schedule(i)) continue;
+      throw Error("total steps", std::to_string(steps) + " set after step " + std::to_string(i), "set during warmup");
+    }
+    settings = changed;
+  }
+
+  /// Lets a run go on to another number of steps, or end sooner. The steps made keep their rates; those to come have
+  /// the rates of a run that was to have so many.
+  /// \throws Error when more steps are made already
+  void change_total_steps(index_t steps) {
+    const TrainSettings changed = with_total_steps(steps);
+    if (steps < next_step) {
+      throw Error("total steps", std::to_string(steps), std::to_string(next_step) + " or more, the steps made");
+    }
+    settings = changed;
+  }
+
+ private:
+  TrainSettings with_total_steps(index_t steps) const {
+    TrainSettings changed = settings;
+    changed.schedule.total_steps = steps;
+    changed.check();
+    return changed;
+  }
 };
 
 /// What both tensor files of a checkpoint say of their step, so that no two of different steps go for one checkpoint.
