@@ -66,9 +66,11 @@ struct TextWindows {
 };
 
 /// Which of a step's equally large batches this is. What is drawn for a window hangs on its place in the step: it is
-/// the same however many batches the step is cut into.
+/// the same however many batches the step is cut into, and whichever rank has which of them.
 struct MicroBatch {
-  index_t step = 0, index = 0;
+  index_t step = 0;
+  index_t index = 0;  ///< among all the step's batches
+  index_t slot = 0;   ///< among this rank's
 };
 
 /// Owns the target, and the states of one batch at a time in each of its slots. R = batch · length rows.

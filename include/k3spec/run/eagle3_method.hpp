@@ -73,16 +73,16 @@ class Eagle3Method {
   /// Runs the target: what is supervised hangs on its choices. Its states stay for forward_backward.
   Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
                MicroBatch at) {
-    const auto batch = features_.make(cpu, windows, at.index);
-    return objective_.count(cpu, w, batch, features_.teacher(at.index));
+    const auto batch = features_.make(cpu, windows, at.slot);
+    return objective_.count(cpu, w, batch, features_.teacher(at.slot));
   }
 
   /// Of windows that supervise nothing: the gradients as they were, and the chains counted.
   Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
                            const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
                            MicroBatch at, const std::optional<Totals>& totals) {
-    const auto batch = totals ? features_.made(windows, at.index) : features_.make(cpu, windows, at.index);
-    return metrics(objective_.forward_backward(cpu, w, d_w, batch, features_.teacher(at.index), totals));
+    const auto batch = totals ? features_.made(windows, at.slot) : features_.make(cpu, windows, at.slot);
+    return metrics(objective_.forward_backward(cpu, w, d_w, batch, features_.teacher(at.slot), totals));
   }
 
   Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,

@@ -26,11 +26,11 @@ struct TrainSettings {
   /// Far more than a step can hold, and so few that no size made of them overflows.
   static constexpr index_t max_rows = std::numeric_limits<std::int32_t>::max();
 
-  index_t batch = 8;                        ///< windows that go through the draft together
-  index_t accumulate = 1;                   ///< batches a step: their gradients add up to those of one large batch
-  index_t length = 192;                     ///< tokens a window
-  index_t ttt_steps = 5;                    ///< EAGLE-3: drafted tokens the unroll trains
-  LkLoss lk = LkLoss::none;                 ///< EAGLE-3: the loss, see TttLoss
+  index_t batch = 8;         ///< windows that go through the draft together
+  index_t accumulate = 1;    ///< batches a step, of all ranks: their gradients add up to those of one large batch
+  index_t length = 192;      ///< tokens a window
+  index_t ttt_steps = 5;     ///< EAGLE-3: drafted tokens the unroll trains
+  LkLoss lk = LkLoss::none;  ///< EAGLE-3: the loss, see TttLoss
   double lk_kl_scale = 1, lk_kl_decay = 3;  ///< of LkLoss::lambda
   FcInit fc_init = FcInit::normal;          ///< EAGLE-3
   Packing packing = Packing::none;          ///< apart: windows are cut into documents behind their newlines

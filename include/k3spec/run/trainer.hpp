@@ -4,6 +4,11 @@
 /// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it. A step of several batches
 /// has the gradient, the losses and the draws of one large batch: denominators are counted over all of them first.
 ///
+/// Ranks share a step: each has an equal part of its batches, in the order of ranks, and what is counted, the gradients
+/// and the metrics are summed over all ranks. So n ranks train what one does that has all batches, but for the order of
+/// sums, and all of them the same bits, if they are given the same target, setup, settings and text. A step that fails
+/// on one rank is the last of all.
+///
 /// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
 /// Draft, Target, Metrics, Totals, Conventions and Setup, and
 /// ```text
@@ -13,7 +18,8 @@
 ///                                        of what check lets through
 /// initialize(parameters)                 what fresh parameters take from the target
 /// count(cpu, weights, windows, MicroBatch)
-///                                        Totals: what the batch adds to the step's denominators
+///                                        Totals: what the batch adds to the step's denominators; slots are below the
+///                                        accumulate of the settings that the Method was made with
 /// forward_backward(cpu, weights, gradients, windows, MicroBatch, totals)
 ///                                        Metrics. Totals are of all the step's batches, each counted before; none:
 ///                                        there is one batch, not counted
@@ -22,7 +28,7 @@
 /// vocabulary(), layer_ids(), conventions(), bytes(settings)
 /// ```
 /// Metrics has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
-/// value) for what else there is; Totals has +=.
+/// value) for what else there is; Totals has +=; both are Summable (comm/sum.hpp).
 /// defines: Trainer
 
 #include <filesystem>
@@ -32,6 +38,8 @@
 
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/text.hpp>
+#include <k3spec/comm/single.hpp>
+#include <k3spec/comm/sum.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
@@ -43,7 +51,8 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Trains the draft of a Method, whose form is described above.
-template <class Method>
+/// \tparam Comm  what this rank has of the others
+template <class Method, Communicator Comm = Single>
 class Trainer {
  public:
   using T = typename Method::value_type;
@@ -55,16 +64,21 @@ class Trainer {
 
   /// What a step did.
   struct Report {
-    Metrics metrics;
+    Metrics metrics;               ///< of all ranks
     double lr = 0, grad_norm = 0;  ///< the norm before clipping
     bool skipped = false;          ///< the gradient was not finite, or nothing was supervised
   };
 
   /// Whether there can be such a run, before a target is loaded for it.
   /// \throws Error naming the setting or the part of the setup that is out of range, does not fit draft and target, or
-  ///         means nothing to this kind of draft
-  static void check(const Setup& setup, const TrainSettings& settings) {
+  ///         means nothing to this kind of draft, or that the batches cannot be divided among so many ranks
+  static void check(const Setup& setup, const TrainSettings& settings, index_t ranks = 1) {
     settings.check();
+    require(ranks >= 1, "ranks", std::to_string(ranks), "at least 1");
+    if (settings.accumulate % ranks != 0) {
+      throw Error("accumulate", std::to_string(settings.accumulate) + " batches a step",
+                  "a multiple of " + std::to_string(ranks) + ", the ranks");
+    }
     Method::check(setup, settings);
     // A run that could not be saved does not begin.
     io::draft_config_json<Draft::kind, Config>(setup.layer_ids, dtype_of<T>, setup.conventions);
@@ -84,10 +98,11 @@ class Trainer {
 
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
   /// \throws Error as check does, and on a target with a number that is not finite
-  Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+  Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings, Comm comm = Comm())
       : cpu_(cpu),
+        comm_(std::move(comm)),
         progress_{checked(setup, settings), 0, 0, sources(cpu, target)},
-        method_(std::move(target), std::move(setup), settings),
+        method_(std::move(target), std::move(setup), of_rank(settings, comm_.size())),
         optimizer_(settings.optimizer, initialized()),
         ids_(settings.tokens()),
         seq_lens_(settings.packing == Packing::apart ? settings.tokens() : 0) {}
@@ -105,33 +120,24 @@ class Trainer {
     optimizer_ = AdamW<Draft, T>(cpu_, settings().optimizer, parameters_);  // masters are the parameters
   }
 
-  /// One step on the text's windows that are this step's turn.
+  /// One step on the text's windows that are this step's and this rank's turn.
   Report step(const ByteText& text) {
-    const auto ids = windows(settings().windows());
-    text.random_windows(settings().seed, next_step(), ids);
-    return step(text_windows(ids));
+    return with_others([&] {
+      const auto ids = windows(settings().windows());
+      text.random_windows(settings().seed, next_step(), ids);
+      const index_t own = settings().windows() / comm_.size();
+      return make_step(text_windows(ids).part(comm_.rank() * own, own));
+    });
   }
 
-  /// One step on other windows, as many as all its batches have.
-  /// \throws Error with nothing trained, and the step still to be made
+  /// One step on other windows, those of this rank: as many as its part of the batches has.
+  /// \throws Error with nothing trained, and the step still to be made; but this rank has left the others
   Report step(const TextWindows& windows) {
-    windows.check(settings().windows(), settings().length, settings().packing);
-    gradients_.zero();
-    Report report{method_.metrics()};
-    report.lr = settings().schedule(next_step());
-    if (learn(windows, report.metrics)) {
-      const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
-      report.grad_norm = update.grad_norm;
-      report.skipped = update.skipped;
-    } else {
-      ++progress_.unsupervised;
-      report.skipped = true;
-    }
-    ++progress_.next_step;
-    return report;
+    return with_others([&] { return make_step(windows); });
   }
 
-  /// Loss and counters of one batch with nothing trained. \param index  which batch of a series it is
+  /// Loss and counters of one batch with nothing trained; no other rank is asked.
+  /// \param index  which batch of a series it is
   Metrics evaluate(const TextWindows& windows, index_t index = 0) {
     return method_.evaluate(cpu_, parameters_.weights(), windows, index);
   }
@@ -148,11 +154,12 @@ class Trainer {
     return sums;
   }
 
-  /// Makes a new checkpoint: the draft and all that is needed to go on.
+  /// Makes a new checkpoint: the draft and all that is needed to go on. What all ranks have the first one writes.
   /// \throws Error, with nothing saved, when a parameter or a moment is not finite
   void save(CheckpointDirectory& checkpoints) {
     require_finite<Draft>(parameters_.weights(), "draft");
     detail::for_optimizer_state(optimizer_, [](const char* part, auto views) { require_finite<Draft>(views, part); });
+    if (comm_.rank() != 0) return;
     checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
       save_draft(directory, parameters_, method_.vocabulary(), config_json(), step_metadata(next_step()));
       checkpoints.before("trainer");
@@ -186,14 +193,18 @@ class Trainer {
   index_t next_step() const { return progress_.next_step; }
   /// Steps that found nothing to supervise and changed nothing.
   index_t unsupervised() const { return progress_.unsupervised; }
-  /// Rows, and so tokens, of a step.
+  /// Rows, and so tokens, of a step, of all ranks.
   index_t rows() const { return settings().tokens(); }
   const Parameters<Draft, T>& parameters() const { return parameters_; }
   const AdamW<Draft, T>& optimizer() const { return optimizer_; }
   const DraftVocabulary& vocabulary() const { return method_.vocabulary(); }
 
-  /// Bytes of activations.
-  static constexpr std::size_t activation_bytes(const TrainSettings& settings) { return Method::bytes(settings); }
+  const Comm& communicator() const { return comm_; }
+
+  /// Bytes of one rank's activations.
+  static constexpr std::size_t activation_bytes(const TrainSettings& settings, index_t ranks = 1) {
+    return Method::bytes(of_rank(settings, ranks));
+  }
 
  private:
   /// In the order of the constructor's members: before the target is moved away.
@@ -202,8 +213,13 @@ class Trainer {
     return {fingerprint<Target>(cpu, target.weights()), std::nullopt};
   }
 
-  static const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
-    check(setup, settings);
+  const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) const {
+    check(setup, settings, comm_.size());
+    return settings;
+  }
+
+  static constexpr TrainSettings of_rank(TrainSettings settings, index_t ranks) {
+    settings.accumulate /= ranks;
     return settings;
   }
 
@@ -229,25 +245,59 @@ class Trainer {
     return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
-  TextWindows part(const TextWindows& windows, index_t index) const {
-    return windows.part(index * settings().batch, settings().batch);
+  /// What a rank does that the others wait for: where it fails, they are told.
+  template <class F>
+  Report with_others(F&& step) {
+    try {
+      return step();
+    } catch (...) {
+      comm_.leave();
+      throw;
+    }
   }
 
-  /// Gradients of a step's windows, one batch after the other. \returns false where nothing is supervised in any
-  bool learn(const TextWindows& windows, Metrics& sums) {
-    const index_t batches = settings().accumulate;
-    const auto w = parameters_.weights();
-    std::optional<typename Method::Totals> totals;
-    if (batches > 1) totals.emplace();
-    for (index_t i = 0; totals && i < batches; ++i)
-      *totals += method_.count(cpu_, w, part(windows, i), {next_step(), i});
-    for (index_t i = 0; i < batches; ++i) {
-      sums += method_.forward_backward(cpu_, w, gradients_.weights(), part(windows, i), {next_step(), i}, totals);
+  /// \param windows  of this rank
+  Report make_step(const TextWindows& windows) {
+    const index_t own = settings().accumulate / comm_.size();
+    windows.check(own * settings().batch, settings().length, settings().packing);
+    gradients_.zero();
+    Report report{method_.metrics()};
+    report.lr = settings().schedule(next_step());
+    if (learn(windows, own, report.metrics)) {
+      const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
+      report.grad_norm = update.grad_norm;
+      report.skipped = update.skipped;
+    } else {
+      ++progress_.unsupervised;
+      report.skipped = true;
     }
-    return sums.supervised() > 0;
+    ++progress_.next_step;
+    return report;
+  }
+
+  /// Gradients of this rank's windows, one of its `own` batches after the other, and then of all ranks.
+  /// \returns false where nothing is supervised in any
+  bool learn(const TextWindows& windows, index_t own, Metrics& sums) {
+    const auto w = parameters_.weights();
+    const auto part = [&](index_t i) { return windows.part(i * settings().batch, settings().batch); };
+    const auto at = [&](index_t i) { return MicroBatch{next_step(), comm_.rank() * own + i, i}; };
+    std::optional<typename Method::Totals> totals;
+    if (settings().accumulate > 1) {
+      totals.emplace();
+      for (index_t i = 0; i < own; ++i) *totals += method_.count(cpu_, w, part(i), at(i));
+      sum(comm_, *totals);
+    }
+    for (index_t i = 0; i < own; ++i) {
+      sums += method_.forward_backward(cpu_, w, gradients_.weights(), part(i), at(i), totals);
+    }
+    sum(comm_, sums);
+    if (sums.supervised() == 0) return false;
+    comm_.sum(cpu_, gradients_.flat());
+    return true;
   }
 
   Cpu cpu_;
+  [[no_unique_address]] Comm comm_;
   TrainerProgress progress_;
   Method method_;
   Parameters<Draft, T> parameters_;
