@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// Rows of a table by their ids, and sums into them, on the CPU (ops/embedding.hpp, ops/route.hpp).
-/// defines: require_token_ids, gather_rows_kernel, scatter_add_rows_kernel
+/// Rows of a table by their ids, back into them, and sums into them, on the CPU (ops/embedding.hpp,
+/// ops/gather_rows.hpp, ops/route.hpp).
+/// defines: require_token_ids, gather_rows_kernel, scatter_rows_kernel, scatter_add_rows_kernel
 
 #include <algorithm>
 #include <optional>
@@ -26,6 +27,15 @@ void gather_rows_kernel(const Cpu& device, const Vector<const index_t>& ids, con
   const index_t n = table.extent(1);
   cpu::for_pieces(device, ids.extent(0), n, false, [&](index_t begin, index_t end, index_t, index_t) {
     for (index_t r = begin; r < end; ++r) std::copy_n(table.row(ids(r)), n, y.row(r));
+  });
+}
+
+/// y[ids[r]] = x[r]; the ids differ from one another.
+template <class T, AnyView Y>
+void scatter_rows_kernel(const Cpu& device, const Vector<const index_t>& ids, const Matrix<const T>& x, const Y& y) {
+  const index_t n = x.extent(1);
+  cpu::for_pieces(device, ids.extent(0), n, false, [&](index_t begin, index_t end, index_t, index_t) {
+    for (index_t r = begin; r < end; ++r) std::copy_n(x.row(r), n, y.row(ids(r)));
   });
 }
 
