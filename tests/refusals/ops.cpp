@@ -167,10 +167,10 @@ TEST_CASE("experts") {
     if (ids.size() == 0) a.index("ids", 4, 5);
     sort_by_expert(device, ids, experts);
   });
-  refuses({"ops/route.hpp sort"}, [](Arguments& a) {
+  refuses({"ops/route.hpp sort_by_expert"}, [](Arguments& a) {
     auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
     experts.row = a.vector<index_t>("row", 6);
-    experts.sort(Matrix<index_t>(a.memory<index_t>(6), 3, 2));
+    sort_by_expert(device, Matrix<index_t>(a.memory<index_t>(6), 3, 2), experts);
   });
   refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
     gather_expert_rows<float>(device, sorted(a), a.matrix<float>("from", 3, 4, Blame::any),
@@ -179,7 +179,7 @@ TEST_CASE("experts") {
   refuses({"ops/route.hpp gather_expert_rows"}, [](Arguments& a) {
     auto experts = sorted(a);
     experts.row = a.vector<index_t>("row", 6);
-    gather_expert_rows<float>(experts, a.of<float>(3, 4), a.of<float>(experts.row.extent(0), 4));
+    gather_expert_rows<float>(device, experts, a.of<float>(3, 4), a.of<float>(experts.row.extent(0), 4));
   });
   refuses({"ops/route.hpp combine_experts"}, [](Arguments& a) {
     auto experts = sorted(a);
