@@ -233,6 +233,6 @@ TEST_CASE("packed weights say what they hold, and refuse what does not fit") {
   const PrepackedWeights<float> packed(weights.view());
   CHECK(packed.bytes() == PrepackedWeights<float>::bytes(5, 7));
   CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x.view(), packed, y.view()), "gemm: columns of A: found 6, wanted 7", Error);
-  CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x7.view(), packed, y4.view()), "gemm: packed weights' outputs: found 5, wanted 4",
-                       Error);
+  CHECK_THROWS_WITH_AS(gemm(Cpu{1}, x7.view(), packed, y4.view()),
+                       "gemm: prepacked weights' outputs: found 5, wanted 4", Error);
 }
