@@ -44,7 +44,7 @@ struct KdaSequence {
   bool logged;
 };
 
-/// \tparam D  of a head
+/// The recurrence over several sequences' new tokens, all heads. \tparam D  of a head
 template <Element T, index_t D>
 struct KdaRecurrence {
   using S = accumulate_t<T>;

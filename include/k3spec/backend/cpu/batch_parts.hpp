@@ -12,7 +12,7 @@ namespace K3SPEC_NAMESPACE {
 
 /// Calls f(device of the part, part, parts) for each of 1 to `most` parts: a device that has no better way takes all as
 /// one.
-/// \param work  multiply-adds of the loops or products in f that threads would be woken for, about
+/// `work` says how many multiply-adds there are in f, of the loops or products that threads would be woken for.
 template <Device D, class F>
 void run_parts(const D& device, index_t /*most*/, index_t /*work*/, F&& f) {
   f(device, index_t{0}, index_t{1});
