@@ -67,6 +67,7 @@ struct CheckRange {
 
   template <class T>
   void operator()(const char*, const T&) const {}
+  /// A number, with its range.
   /// \throws Error unless `found` is in range
   template <class T>
   void operator()(const char* name, const T& found, const Range<T>& range) const {

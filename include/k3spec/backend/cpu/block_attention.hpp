@@ -202,6 +202,7 @@ struct BlockBackward {
   }
 };
 
+/// Refuses a number outside its range.
 inline void require_within(const char* what, const std::string& block, index_t found, index_t most) {
   if (found < 0 || found > most) throw Error(what + block, std::to_string(found), "0 to " + std::to_string(most));
 }

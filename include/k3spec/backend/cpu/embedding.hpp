@@ -12,6 +12,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// Refuses ids of no row.
 /// \throws Error for an id outside the table
 inline void require_token_ids(const Cpu&, const Vector<const index_t>& ids, index_t vocabulary) {
   for (index_t r = 0; r < ids.extent(0); ++r) {

@@ -45,6 +45,7 @@ class PrepackedGroups {
   Buffer<T> memory_;
 };
 
+/// Refuses groups that are no parts of the rows.
 /// \throws Error on groups that do not follow one another within `rows`
 inline void require_groups(const Cpu&, const Vector<const index_t>& begin, index_t rows) {
   for (index_t g = 0; g + 1 < begin.extent(0); ++g) {

@@ -82,6 +82,7 @@ void route_kernel(const Cpu& device, Routing<Config>, const Matrix<S>& scores, c
   });
 }
 
+/// Refuses ids of no expert.
 /// \throws Error for an id of no expert
 inline void require_expert_ids(const Cpu&, const Matrix<const index_t>& ids, index_t experts) {
   for (index_t r = 0; r < ids.extent(0); ++r) {
