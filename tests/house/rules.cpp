@@ -123,6 +123,22 @@ TEST_CASE("other planted faults are found") {
   CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
 }
 
+TEST_CASE("a model that knows its device is found") {
+  const auto found_in = [](const std::string& name, const std::string& code) {
+    const Tree tree;
+    tree.put(name, "#pragma once\n/// \\file\n/// defines: x\n\n#include <k3spec/core/a.hpp>\n" + code);
+    return tree.violations();
+  };
+  using Found = std::vector<std::string>;
+  CHECK(found_in("drafts/c.hpp", "void f(const Cpu& cpu);\n") ==
+        Found{"drafts/c.hpp: says const Cpu&, which is a backend's"});
+  CHECK(found_in("target/d.hpp", "parallel_for(device, 3, f);\n") ==
+        Found{"target/d.hpp: says parallel_for, which is a backend's"});
+  CHECK(found_in("ops/b.hpp", "cpu::for_pieces(device, 3, 4, false, f);\n") ==
+        Found{"ops/b.hpp: says for_pieces, which is a backend's"});
+  CHECK(found_in("run/f.hpp", "void f(const Cpu& cpu);\n") == Found{});
+}
+
 TEST_CASE("a header that compilers could read before they are refused is found") {
   const Tree tree;
   tree.write("core/compiler.hpp", {});

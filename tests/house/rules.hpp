@@ -224,6 +224,17 @@ inline void check_room_umbrellas(const std::map<std::string, Header>& headers, s
   }
 }
 
+/// Rooms that run on any device: what loops over rows, heads or experts, and with how many threads, is a backend's.
+inline const Names device_rooms = {"ops", "layers", "losses", "drafts", "target"};
+
+inline void check_device_room(const std::string& path, const Header& header, std::vector<std::string>& found) {
+  if (!device_rooms.contains(room_of(path))) return;
+  for (const char* word : {"const Cpu&", "parallel_for", "for_pieces"}) {
+    if (header.text.find(word) != std::string::npos)
+      found.push_back(path + ": says " + word + ", which is a backend's");
+  }
+}
+
 /// The header that refuses compilers and their options: every other one includes it, or one that does.
 inline const std::string first_header = "core/compiler.hpp";
 
@@ -239,6 +250,7 @@ inline std::vector<std::string> violations(const fs::path& root) {
   for (const auto& [path, header] : headers) {
     check_form(path, header, found);
     check_arrows(path, header, found);
+    check_device_room(path, header, found);
     for (const std::string& other : header.own) {
       if (!headers.contains(other)) found.push_back(path + ": includes " + other + ", which does not exist");
     }
