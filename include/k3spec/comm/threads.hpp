@@ -3,9 +3,14 @@
 /// Ranks that are threads of one program. A sum is made by the thread that comes last, while the others wait: for
 /// tests, and for programs whose ranks compute much between two sums.
 /// ```cpp
-/// ThreadGroup group(2);
-/// std::thread other([comm = group.take(1)]() mutable { work(comm); });
-/// ThreadRank own = group.take(0);
+/// inline double sum_of_two() {
+///   ThreadGroup group(2);
+///   double mine = 1, others = 2;
+///   std::thread other([&others, comm = group.take(1)]() mutable { comm.sum(std::span(&others, 1)); });
+///   group.take(0).sum(std::span(&mine, 1));
+///   other.join();
+///   return mine;  // 3, and so is others
+/// }
 /// ```
 /// defines: ThreadRank, ThreadGroup
 
