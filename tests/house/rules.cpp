@@ -123,6 +123,17 @@ TEST_CASE("other planted faults are found") {
   CHECK(broken_by_text("#pragma once\n/// \\file\n/// Says nothing.\n") == "core/a.hpp: has no `/// defines:` line");
 }
 
+TEST_CASE("the page's walks name headers and functions that are there") {
+  const path root = path(K3SPEC_SOURCE_DIR) / "include/k3spec";
+  const std::string page = house::read(root / "README.md").text;
+  for (const std::string& sentence : house::wrong_walks(page, root)) FAIL_CHECK(sentence);
+  CHECK(page.find("run/trainer.hpp: `Trainer::step`") != std::string::npos);
+  using Found = std::vector<std::string>;
+  CHECK(house::wrong_walks("1. run/trainer.hpp: `Trainer::leap` and `learn`.\n\n`nothing`\n", root) ==
+        Found{"run/trainer.hpp: does not say Trainer::leap"});
+  CHECK(house::wrong_walks("run/nobody.hpp\n", root) == Found{"run/nobody.hpp: is not there"});
+}
+
 TEST_CASE("a model that knows its device is found") {
   const auto found_in = [](const std::string& name, const std::string& code) {
     const Tree tree;

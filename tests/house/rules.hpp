@@ -134,6 +134,28 @@ inline std::vector<std::string> examples(const std::string& page) {
   return found;
 }
 
+/// What a page says of a headers' folder and is not so: `room/header.hpp` that is not there, and a name in backticks
+/// behind one that the header does not say. Of `A::b` the b counts. A table or an empty line ends a header's names.
+inline std::vector<std::string> wrong_walks(const std::string& page, const fs::path& root) {
+  static const std::regex word(R"(\n\n|\n\||\b([a-z_0-9]+/[a-z_0-9]+\.hpp)|`([A-Za-z_0-9:]+)`)");
+  std::vector<std::string> found;
+  std::string header, text;
+  for (std::sregex_iterator i(page.begin(), page.end(), word), end; i != end; ++i) {
+    const std::string file = (*i)[1], name = (*i)[2];
+    if (!file.empty()) {
+      header = file, text = read(root / file).text;
+      if (text.empty()) found.push_back(file + ": is not there");
+    } else if (name.empty()) {
+      header.clear();
+    } else if (!header.empty()) {
+      const std::string last = name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1);
+      if (!std::regex_search(text, std::regex("\\b" + last + "\\b")))
+        found.push_back(header + ": does not say " + name);
+    }
+  }
+  return found;
+}
+
 inline bool at_home(const std::string& path, const Library& library) {
   return std::any_of(library.homes.begin(), library.homes.end(), [&](const std::string& home) {
     return home.ends_with('/') ? path.starts_with(home) : path == home;
