@@ -30,7 +30,7 @@ struct TttAttentionLaw : laws::Defaults {
 
   template <class T>
   struct Saved {
-    Rows<LogSumExp<accumulate_t<T>>, heads> lse;
+    Rows<log_sum_exp_t<T>, heads> lse;
     template <Allocator A>
     static constexpr Saved allocate(A& a, Shape shape) {
       Saved s;
@@ -112,7 +112,7 @@ struct MLALaw : laws::Defaults {
   template <class T>
   struct Saved {
     typename Layer::template Saved<T> layer;
-    Rows<LogSumExp<accumulate_t<T>>, Layer::heads> lse;
+    Rows<log_sum_exp_t<T>, Layer::heads> lse;
     template <Allocator A>
     static constexpr Saved allocate(A& a, Shape shape) {
       Saved s{Layer::template Saved<T>::allocate(a, shape.rows()), {}};
@@ -151,8 +151,8 @@ struct MLALaw : laws::Defaults {
     return {{c.shape.sequences, c.shape.length, c.shape.length},
             s.q.matrix(),
             keys,
-            {c.mask.data(), c.shape.length},
-            SqrtScale::of<accumulate_t<T>>(Heads::qk)};
+            {bare(c.mask.data()), c.shape.length},
+            SqrtScale::of<scalar_t<T>>(Heads::qk)};
   }
   template <class T>
   static void forward(const laws::Call<MLALaw, T>& c) {

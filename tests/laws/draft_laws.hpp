@@ -86,7 +86,7 @@ struct UnrollLaw : laws::Defaults {
                     Layer::template head_scratch_bytes<T>(shape.rows()));
   }
   static CausalVisibility visible(const auto& c) {
-    return {c.mask.data(), c.shape.length, Is == Sequence::packed ? c.fixture.starts.data() : nullptr};
+    return {bare(c.mask.data()), c.shape.length, Is == Sequence::packed ? c.fixture.starts.data() : nullptr};
   }
   static RotaryPositions positions(const auto& c) { return {c.fixture.positions.data()}; }
   template <class T>

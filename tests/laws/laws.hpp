@@ -79,29 +79,43 @@ inline double draw(std::uint64_t tensor, index_t sequence, index_t element) {
       Philox(tensor, static_cast<std::uint64_t>(sequence)).normal(static_cast<std::uint64_t>(element)));
 }
 
-/// What a law's calls get, in the memory of the device D.
-template <class Law, class T, class D = Cpu>
+namespace detail {
+template <class T>
+struct DeviceOf {
+  using type = Cpu;
+};
+template <class T, class D>
+struct DeviceOf<Placed<T, D>> {
+  using type = D;
+};
+}  // namespace detail
+/// Where elements of type T are.
+template <class T>
+using device_of = typename detail::DeviceOf<T>::type;
+
+/// What a law's calls get, in the memory where T is.
+template <class Law, class T>
 struct Call {
   using S = accumulate_t<T>;
   static constexpr std::size_t count = Law::inputs.size();
-  test::device_t<D> device;
+  test::device_t<device_of<T>> device;
   Shape shape;
   typename Law::Layer::template Weights<const T> w;
   std::array<Matrix<const T>, count> x;
-  Vector<const index_t> ids;
-  Vector<const std::uint8_t> mask;
+  Vector<const placed_as_t<index_t, T>> ids;
+  Vector<const placed_as_t<std::uint8_t, T>> mask;
   typename Law::template Saved<T> saved;
   typename Law::template Fixture<T>& fixture;
   Matrix<T> y;
 };
 
-template <class Law, class T, class D = Cpu>
+template <class Law, class T>
 struct Back {
   using S = accumulate_t<T>;
   typename Law::Layer::template Weights<S> d_w;
   Matrix<const S> d_y;
   std::array<Matrix<S>, Law::inputs.size()> d_x;
-  arena_t<D>& scratch;
+  arena_t<device_of<T>>& scratch;
 };
 
 /// Whether a key may be seen: sequences without padding, padded at the end, at the start (whose first queries see
@@ -116,6 +130,7 @@ template <class Law, class T, class D = Cpu>
 class Trial {
  public:
   using S = accumulate_t<T>;
+  using E = element_t<D, T>;
   using Layer = typename Law::Layer;
   static constexpr std::size_t count = Law::inputs.size();
 
@@ -151,14 +166,14 @@ class Trial {
 
   static constexpr std::size_t bytes(Shape shape) {
     return plan_bytes([&](ArenaPlan& a) {
-      Law::template Saved<T>::allocate(a, shape);
+      Law::template Saved<E>::allocate(a, shape);
       a.borrow(Law::template scratch_bytes<T>(shape));
     });
   }
 
   void forward(int threads = 1) {
     arena.release(0);
-    saved_ = Law::template Saved<T>::allocate(arena, shape);
+    saved_ = Law::template Saved<E>::allocate(arena, shape);
     Law::forward(call(threads));
     twin_.y.get(y);
   }
@@ -167,15 +182,15 @@ class Trial {
     fetch_gradients();
   }
   void fetch_gradients() {
-    download(device(), Vector<const S>(twin_.gradients.flat()), gradients.flat());
+    download(device(), Vector<const element_t<D, S>>(twin_.gradients.flat()), gradients.flat());
     for (std::size_t i = 0; i < count; ++i) twin_.d_x[i].get(d_x[i]);
   }
 
   /// The operands as they are now.
-  Call<Law, T, D> call(int threads) {
+  Call<Law, E> call(int threads) {
     upload(device(), Vector<const T>(parameters.all()), twin_.parameters.all());
     twin_.ids.put(ids_), twin_.mask.put(mask_), twin_.y.put(y);
-    Call<Law, T, D> c{test::device<D>(threads),
+    Call<Law, E> c{test::device<D>(threads),
                       shape,
                       twin_.parameters.weights(),
                       {},
@@ -190,17 +205,17 @@ class Trial {
     }
     return c;
   }
-  Back<Law, T, D> back() {
+  Back<Law, E> back() {
     upload(device(), Vector<const S>(gradients.flat()), twin_.gradients.flat());
     twin_.d_y.put(d_y);
-    Back<Law, T, D> b{twin_.gradients.weights(), twin_.d_y.matrix(Law::output), {}, arena};
+    Back<Law, E> b{twin_.gradients.weights(), twin_.d_y.matrix(Law::output), {}, arena};
     for (std::size_t i = 0; i < count; ++i) {
       twin_.d_x[i].put(d_x[i]);
       b.d_x[i] = twin_.d_x[i].matrix(Law::inputs[i].columns);
     }
     return b;
   }
-  typename Law::template Fixture<T>& fixture() { return fixture_; }
+  typename Law::template Fixture<E>& fixture() { return fixture_; }
 
   /// NaN in all that must be written before it is read.
   void poison() {
@@ -289,16 +304,16 @@ class Trial {
   Twin twin_;
   std::vector<index_t> ids_;
   std::vector<std::uint8_t> mask_;
-  typename Law::template Fixture<T> fixture_{shape};
-  typename Law::template Saved<T> saved_{};
+  typename Law::template Fixture<E> fixture_{shape};
+  typename Law::template Saved<E> saved_{};
 };
 
 inline bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
 }
 
-template <class R>
-std::string compare_bits(const R& found, const R& wanted, const char* what) {
+template <class Found, class Wanted>
+std::string compare_bits(const Found& found, const Wanted& wanted, const char* what) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!same_bits(found[i].values, wanted[i].values)) return fmt::format("{}: '{}' differs", what, wanted[i].name);
   }

@@ -59,12 +59,12 @@ struct MlpLaw : Defaults {
   static constexpr std::size_t scratch_bytes(Shape shape) {
     return Layer::template scratch_bytes<T>(shape.rows());
   }
-  template <class T, class D>
-  static void forward(const Call<MlpLaw, T, D>& c) {
+  template <class T>
+  static void forward(const Call<MlpLaw, T>& c) {
     Layer::template forward<T>(c.device, c.w, c.x[0], c.y, c.saved);
   }
-  template <class T, class D>
-  static void backward(const Call<MlpLaw, T, D>& c, const Back<MlpLaw, T, D>& b) {
+  template <class T>
+  static void backward(const Call<MlpLaw, T>& c, const Back<MlpLaw, T>& b) {
     Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y, b.d_x[0], b.scratch);
   }
 };
@@ -91,12 +91,12 @@ struct EmbeddingLaw : Defaults {
   using Layer = Table<N>;
   static constexpr std::array<Input, 0> inputs{};
   static constexpr index_t output = N, vocabulary = 13;
-  template <class T, class D>
-  static void forward(const Call<EmbeddingLaw, T, D>& c) {
+  template <class T>
+  static void forward(const Call<EmbeddingLaw, T>& c) {
     embedding_forward<T>(c.device, c.ids, c.w.table, c.y);
   }
-  template <class T, class D>
-  static void backward(const Call<EmbeddingLaw, T, D>& c, const Back<EmbeddingLaw, T, D>& b) {
+  template <class T>
+  static void backward(const Call<EmbeddingLaw, T>& c, const Back<EmbeddingLaw, T>& b) {
     embedding_backward<accumulate_t<T>>(c.device, c.ids, std::nullopt, b.d_y, b.d_w.table);
   }
 };

@@ -60,8 +60,8 @@ struct Rotated {
   static constexpr std::optional<Yarn> rope_scaling = std::nullopt;
 };
 
-ExpertRows sorted(Arguments& a) {
-  const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+ExpertRows<> sorted(Arguments& a) {
+  const auto experts = a.planned_right([](auto& arena) { return ExpertRows<>::allocate(arena, 3, 5, 2); });
   std::vector<index_t> ids{0, 4, 1, 2, 0, 3};
   sort_by_expert(device, Matrix<index_t>(ids.data(), 3, 2), experts);
   return experts;
@@ -160,7 +160,7 @@ TEST_CASE("experts") {
                    a.matrix<index_t>("ids", 3, 2), a.matrix<float>("weights", 3, 2));
   });
   refuses({"ops/route.hpp sort_by_expert"}, [](Arguments& a) {
-    const auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+    const auto experts = a.planned_right([](auto& arena) { return ExpertRows<>::allocate(arena, 3, 5, 2); });
     const index_t rows = a.extent("ids", 3), columns = a.extent("ids", 2);
     const Matrix<index_t> ids(a.memory<index_t>(rows * columns), rows, columns);
     if (ids.size() > 0) ids(rows - 1, columns - 1) = a.index("ids", 4, 5);
@@ -168,7 +168,7 @@ TEST_CASE("experts") {
     sort_by_expert(device, ids, experts);
   });
   refuses({"ops/route.hpp sort_by_expert"}, [](Arguments& a) {
-    auto experts = a.planned_right([](auto& arena) { return ExpertRows::allocate(arena, 3, 5, 2); });
+    auto experts = a.planned_right([](auto& arena) { return ExpertRows<>::allocate(arena, 3, 5, 2); });
     experts.row = a.vector<index_t>("row", 6);
     sort_by_expert(device, Matrix<index_t>(a.memory<index_t>(6), 3, 2), experts);
   });

@@ -47,7 +47,7 @@ class Mirror {
     upload(device<D>(), Vector<const T>(from.data(), static_cast<index_t>(from.size())), vector());
   }
   void get(std::vector<T>& to) {
-    download(device<D>(), Vector<const T>(vector()), Vector<T>(to.data(), static_cast<index_t>(to.size())));
+    download(device<D>(), Vector<const element_t<D, T>>(vector()), Vector<T>(to.data(), static_cast<index_t>(to.size())));
   }
   std::vector<T> get() {
     std::vector<T> to(static_cast<std::size_t>(buffer_.size()));
@@ -55,9 +55,9 @@ class Mirror {
     return to;
   }
 
-  Vector<T> vector() { return Vector<T>(buffer_.data(), buffer_.size()); }
-  Matrix<T> matrix(index_t columns) {
-    return Matrix<T>(buffer_.data(), columns == 0 ? 0 : buffer_.size() / columns, columns);
+  Vector<element_t<D, T>> vector() { return Vector<element_t<D, T>>(buffer_.data(), buffer_.size()); }
+  Matrix<element_t<D, T>> matrix(index_t columns) {
+    return Matrix<element_t<D, T>>(buffer_.data(), columns == 0 ? 0 : buffer_.size() / columns, columns);
   }
 
  private:

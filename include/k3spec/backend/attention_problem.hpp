@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What every backend is handed of an attention op: plain structs of views and numbers.
-/// defines: AttentionHeads, AttentionKeys, LogSumExp, AttentionResult, SqrtScale
+/// defines: AttentionHeads, AttentionKeys, LogSumExp, log_sum_exp_t, AttentionResult, SqrtScale
 
 #include <cmath>
 #include <limits>
@@ -38,10 +38,15 @@ struct LogSumExp {
   K3SPEC_HOST_DEVICE static constexpr LogSumExp nothing() { return {std::numeric_limits<S>::infinity(), S(0)}; }
 };
 
+/// Those beside results of type T.
+template <class T>
+using log_sum_exp_t =
+    placed_as_t<std::conditional_t<std::is_const_v<T>, const LogSumExp<scalar_t<T>>, LogSumExp<scalar_t<T>>>, T>;
+
 /// What forward makes and backward reads.
 template <class T>
 struct AttentionResult {
-  using Sums = std::conditional_t<std::is_const_v<T>, const LogSumExp<accumulate_t<T>>, LogSumExp<accumulate_t<T>>>;
+  using Sums = log_sum_exp_t<T>;
   Matrix<T> o;       ///< [rows, heads·v]
   Matrix<Sums> lse;  ///< [rows, heads] log of the softmax denominator
 

@@ -20,7 +20,7 @@ struct BlockProblem {
   Matrix<const T> q;  ///< [noise rows, heads·(nope+rope)]
   AttentionKeys<const T> context, noise;
   Visible visible;
-  accumulate_t<T> scale;  ///< of scores
+  scalar_t<T> scale;  ///< of scores
 };
 static_assert(std::is_trivially_copyable_v<BlockProblem<AttentionHeads<1, 1, 1, 1>, bfloat16, BlockVisibility>>);
 

@@ -85,7 +85,7 @@ class BasicArena {
     if (bytes > capacity() - used_) {
       throw Error("arena: bytes left", std::to_string(capacity() - used_), std::to_string(bytes));
     }
-    std::byte* p = memory_.data() + used_;
+    std::byte* p = bare(memory_.data()) + used_;
     used_ += bytes;
     peak_ = std::max(peak_, used_);
     return reinterpret_cast<T*>(p);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Element types. bfloat16 is a storage type: all arithmetic on it happens in float and is rounded once.
-/// defines: bfloat16, accumulate_t, Element, DType, dtype_of, size_of, name
+/// defines: bfloat16, accumulate_t, scalar_t, Element, DType, dtype_of, size_of, name
 
 #include <bit>
 #include <concepts>
@@ -12,6 +12,7 @@
 
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/instruction_set.hpp>
+#include <k3spec/core/placed.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -30,9 +31,10 @@ struct bfloat16 {
   }
 };
 
-/// The types that parameters and activations are stored in.
+/// The types that parameters and activations are stored in, wherever they are.
 template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bfloat16>;
+concept Element =
+    std::same_as<value_t<T>, float> || std::same_as<value_t<T>, double> || std::same_as<value_t<T>, bfloat16>;
 
 namespace detail {
 template <class T>
@@ -43,12 +45,20 @@ template <>
 struct Accumulate<double> {
   using type = double;
 };
+template <class T, class D>
+struct Accumulate<Placed<T, D>> {
+  using type = Placed<typename Accumulate<T>::type, D>;
+};
 }  // namespace detail
 
 /// The type that sums, reductions, nonlinearities, parameter gradients and optimizer state of storage type T use:
-/// float for bfloat16 and float, double for double.
+/// float for bfloat16 and float, double for double; where T is.
 template <class T>
 using accumulate_t = typename detail::Accumulate<std::remove_cv_t<T>>::type;
+
+/// The same as a number that an op is handed, such as a scale.
+template <class T>
+using scalar_t = value_t<accumulate_t<T>>;
 
 /// Element types as files name them (safetensors spelling).
 enum class DType : std::uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, F8_E4M3, F8_E5M2, BOOL };
@@ -81,6 +91,6 @@ constexpr DType dtype_of() {
 
 /// The file spelling of a C++ element type.
 template <class T>
-inline constexpr DType dtype_of = detail::dtype_of<std::remove_cv_t<T>>();
+inline constexpr DType dtype_of = detail::dtype_of<std::remove_cv_t<value_t<T>>>();
 
 }  // namespace K3SPEC_NAMESPACE

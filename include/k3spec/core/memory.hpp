@@ -1,9 +1,10 @@
 #pragma once
 /// \file
 /// Where a device's tensors live, and the way between it and the host.
-/// defines: Memory, buffer_t, arena_t, upload, download
+/// defines: Memory, element_t, shares_memory, buffer_t, arena_t, upload, download
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include <k3spec/core/arena.hpp>
@@ -19,13 +20,23 @@ struct Memory;
 template <>
 struct Memory<Cpu> {
   template <class T>
+  using Element = T;
+  template <class T>
   using Buffer = k3spec::Buffer<T>;
   using Arena = k3spec::Arena;
 };
 
-/// Elements that a device owns, zero when made: buffer_t<D, T>(device, count).
+/// What views of T's in a device's memory are views of: T itself on the host, and what the host cannot read elsewhere.
 template <Device D, class T>
-using buffer_t = typename Memory<D>::template Buffer<T>;
+using element_t = typename Memory<D>::template Element<value_t<T>>;
+
+/// Whether the host reads a device's memory as its own.
+template <Device D>
+inline constexpr bool shares_memory = !is_placed<element_t<D, std::byte>>;
+
+/// Elements that a device owns, zero when made: buffer_t<D, T>(device, count). Its data() points to element_t<D, T>.
+template <Device D, class T>
+using buffer_t = typename Memory<D>::template Buffer<value_t<T>>;
 
 /// Activations and scratch of a device: arena_t<D>(device, bytes).
 template <Device D>

@@ -183,27 +183,28 @@ class Parameters {
  public:
   using layer = Layer;
   using value_type = T;
+  using E = element_t<D, T>;
   template <class U>
   using Weights = typename Layer::template Weights<U>;
 
   Parameters() requires std::same_as<D, Cpu> : Parameters(Cpu{}) {}
   explicit Parameters(const D& device) : memory_(device, parameter_slots<Layer, T>) {}
 
-  Weights<T> mutable_weights() {
-    return bind_weights<Layer, T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
+  Weights<E> mutable_weights() {
+    return bind_weights<Layer, E>(memory_.data(), memory_.data() + trainable_slots<Layer>);
   }
-  Weights<const T> weights() const {
-    return bind_weights<Layer, const T>(memory_.data(), memory_.data() + trainable_slots<Layer>);
+  Weights<const E> weights() const {
+    return bind_weights<Layer, const E>(memory_.data(), memory_.data() + trainable_slots<Layer>);
   }
 
   /// The trained part as one vector (padding between tensors included, always zero).
-  Vector<T> trainable() { return Vector<T>(memory_.data(), trainable_slots<Layer>); }
-  Vector<const T> trainable() const { return Vector<const T>(memory_.data(), trainable_slots<Layer>); }
+  Vector<E> trainable() { return Vector<E>(memory_.data(), trainable_slots<Layer>); }
+  Vector<const E> trainable() const { return Vector<const E>(memory_.data(), trainable_slots<Layer>); }
 
   /// All parameters' memory as one vector, the same on every device, to be copied and nothing else (a tensor of another
   /// element type takes several): `upload(device, host.all(), parameters.all())`.
-  Vector<T> all() { return Vector<T>(memory_.data(), memory_.size()); }
-  Vector<const T> all() const { return Vector<const T>(memory_.data(), memory_.size()); }
+  Vector<E> all() { return Vector<E>(memory_.data(), memory_.size()); }
+  Vector<const E> all() const { return Vector<const E>(memory_.data(), memory_.size()); }
 
   static constexpr double default_deviation = 0.02;
 
@@ -235,14 +236,13 @@ template <class Layer, Element T, Device D = Cpu>
 class Gradients {
  public:
   using value_type = accumulate_t<T>;
+  using E = element_t<D, value_type>;
 
   Gradients() requires std::same_as<D, Cpu> : Gradients(Cpu{}) {}
   explicit Gradients(const D& device) : memory_(device, trainable_slots<Layer>) {}
 
-  typename Layer::template Weights<value_type> weights() {
-    return bind_weights<Layer, value_type>(memory_.data(), nullptr);
-  }
-  Vector<value_type> flat() { return Vector<value_type>(memory_.data(), memory_.size()); }
+  typename Layer::template Weights<E> weights() { return bind_weights<Layer, E>(memory_.data(), nullptr); }
+  Vector<E> flat() { return Vector<E>(memory_.data(), memory_.size()); }
   void zero() requires std::same_as<D, Cpu> { memory_.fill(value_type(0)); }
 
  private:

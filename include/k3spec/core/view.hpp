@@ -2,7 +2,7 @@
 /// \file
 /// Non-owning row-major tensor views. The last axis is contiguous and so are all axes after the first; only the
 /// distance between rows (axis 0) may be larger than a row, which is what a column slice needs.
-/// defines: View, AnyView, Matrix, Vector, Rows, as_matrix
+/// defines: View, AnyView, Matrix, Vector, Rows, index_beside_t, as_matrix, bare
 
 #include <array>
 #include <cassert>
@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/placed.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -57,9 +58,9 @@ class View {
   K3SPEC_HOST_DEVICE constexpr index_t row_stride() const { return row_stride_; }
   K3SPEC_HOST_DEVICE constexpr bool is_packed() const { return row_stride_ == row_size() || extent(0) <= 1; }
 
-  /// Element access, one index per axis.
+  /// Element access, one index per axis, where the host can read them.
   template <std::convertible_to<index_t>... I>
-    requires(sizeof...(I) == rank)
+    requires(sizeof...(I) == rank && !is_placed<T>)
   K3SPEC_HOST_DEVICE constexpr T& operator()(I... at) const {
     const std::array<index_t, rank> index{static_cast<index_t>(at)...};
     index_t offset = 0;
@@ -152,6 +153,10 @@ inline constexpr bool is_view<View<T, E...>> = true;
 template <class V>
 concept AnyView = detail::is_view<std::remove_cvref_t<V>>;
 
+/// Row numbers and ids in the memory where a view's elements are.
+template <AnyView X>
+using index_beside_t = placed_as_t<index_t, typename X::element_type>;
+
 template <class T>
 using Matrix = View<T, dyn, dyn>;
 
@@ -161,6 +166,12 @@ using Vector = View<T, dyn>;
 /// `rows` run-time rows of C columns each: the shape of every activation.
 template <class T, index_t C>
 using Rows = View<T, dyn, C>;
+
+/// For backends: a view of the elements themselves.
+template <class T, index_t... E>
+K3SPEC_HOST_DEVICE constexpr View<value_t<T>, E...> bare(const View<T, E...>& v) {
+  return {bare(v.data()), v.extents(), v.row_stride()};
+}
 
 /// Any view as [rows, columns]; a vector is one row.
 template <class T, index_t... E>

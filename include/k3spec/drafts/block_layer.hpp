@@ -53,7 +53,7 @@ struct BlockLayer {
   struct Saved {
     Rows<T, hidden> input;  // RMS(x)
     typename Attention::template Saved<T> attention;
-    Rows<LogSumExp<accumulate_t<T>>, Attention::heads> lse;
+    Rows<log_sum_exp_t<T>, Attention::heads> lse;
     Rows<T, hidden> middle;  // x + attention
     Rows<T, hidden> normed;  // RMS(middle)
     typename Mlp::template Saved<T> mlp;
@@ -84,7 +84,7 @@ struct BlockLayer {
                                                            const Visible& visible, const Saved<T>& s) {
     return {span,    s.attention.q.matrix(),
             context, attention_keys<T>(s.attention),
-            visible, SqrtScale::of<accumulate_t<T>>(Heads::qk)};
+            visible, SqrtScale::of<scalar_t<T>>(Heads::qk)};
   }
 
   // ---- forward ------------------------------------------------------------------------------------------------

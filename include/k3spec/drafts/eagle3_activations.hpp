@@ -21,11 +21,11 @@ struct Eagle3Step {
   using Mlp = typename Draft::Mlp;
   static constexpr index_t hidden = Draft::hidden;
 
-  Vector<index_t> ids;        // [R]
+  Vector<placed_as_t<index_t, T>> ids;  // [R]
   Rows<T, hidden> embeds;     // embed(ids)
   Rows<T, 2 * hidden> fused;  // [RMS(embeds) ‖ RMS(hidden in)]
   typename Attention::template Saved<T> attention;
-  Rows<LogSumExp<accumulate_t<T>>, Attention::heads> lse;
+  Rows<log_sum_exp_t<T>, Attention::heads> lse;
   Rows<T, hidden> middle;  // hidden in + attention
   Rows<T, hidden> normed;  // RMS(middle)
   typename Mlp::template Saved<T> mlp;

@@ -111,7 +111,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   template <class T, class Visible>
   static TttProblem<Heads, T, Visible> attention_problem(const Step<T>& s, const AttentionSpan& span,
                                                          const AttentionSteps<const T>& steps, const Visible& visible) {
-    return {span, s.attention.q.matrix(), steps, visible, Scale::template of<accumulate_t<T>>(Heads::qk)};
+    return {span, s.attention.q.matrix(), steps, visible, Scale::template of<scalar_t<T>>(Heads::qk)};
   }
 
   /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
@@ -154,7 +154,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
   /// ids [R]; sequences of `length` tokens each. `positions` are those of step 0; step k's are k further.
   template <class T, Device D, class Visible, class W>
-  static void forward(const D& device, const W& w, Vector<const index_t> ids, index_t length,
+  static void forward(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> ids, index_t length,
                       const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
                       const Activations<T>& acts) {
     check_rows(ids.extent(0), length, aux, acts);
@@ -163,7 +163,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     AttentionSteps<const T> keys;
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
-      shift_left(ids, length, k, s.ids);
+      shift_left(device, ids, length, k, s.ids);
       keys.add(s.keys());
       step_forward<T>(device, w, s, acts.hidden_in(k), span, keys, visible, positions.shifted(k));
     }

@@ -1,17 +1,20 @@
 #pragma once
 /// \file
-/// Token ids moved towards the start of their sequences. Ids are few, and lie on the host.
+/// Token ids moved towards the start of their sequences.
 /// defines: shift_left
 
+#include <k3spec/backend/cpu/shift_left.hpp>
 #include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// out(r) = ids(r + by) within each sequence of `length` ids, 0 past its end.
+/// out(r) = ids(r + by) within each sequence of `length` ids, 0 past its end. Index is index_t, in the device's memory.
 /// \throws Error on an `out` of another size
-inline void shift_left(Vector<const index_t> ids, index_t length, index_t by, const Vector<index_t>& out) {
+template <Device D, class Index>
+void shift_left(const D& device, const Vector<const Index>& ids, index_t length, index_t by, const Vector<Index>& out) {
+  static_assert(std::is_same_v<Index, element_t<D, index_t>>, "shift_left: ids that the device reads");
   require_rows("shift_left: out", out, ids.extent(0));
-  for (index_t r = 0; r < ids.extent(0); ++r) out(r) = r % length + by < length ? ids(r + by) : 0;
+  shift_left_kernel(device, ids, length, by, out);
 }
 
 }  // namespace K3SPEC_NAMESPACE

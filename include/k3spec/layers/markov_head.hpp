@@ -95,7 +95,7 @@ struct MarkovHead {
 
   /// previous [R], hidden_states [R, H] -> saved.latent [R, rank]
   template <class T, Device D, class W, AnyView H>
-  static void forward(const D& device, const W& w, Vector<const index_t> previous, const H& hidden_states,
+  static void forward(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous, const H& hidden_states,
                       index_t block_size, const Saved<T>& saved) {
     require_rows("MarkovHead: previous", previous, saved.joined.extent(0));
     begin(device, hidden_states, block_size, saved);
@@ -120,7 +120,7 @@ struct MarkovHead {
   /// Step k of every block, after begin and the steps before. previous [blocks]: the token before position k ->
   /// latent [blocks, rank] = saved.step(block_size, k).latent
   template <class T, Device D, class W>
-  static Rows<T, rank> step(const D& device, const W& w, Vector<const index_t> previous, index_t block_size, index_t k,
+  static Rows<T, rank> step(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous, index_t block_size, index_t k,
                             const Saved<T>& saved) {
     check_blocks(block_size, saved);
     require_index("MarkovHead: step", k, block_size);
@@ -179,7 +179,7 @@ struct MarkovHead {
   /// what others sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
   template <class T, Device D, AnyView DL, AnyView DP, AnyView DH, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       Vector<const index_t> previous, index_t block_size, const Saved<T>& saved, const DL& d_latent,
+                       Vector<const placed_as_t<index_t, T>> previous, index_t block_size, const Saved<T>& saved, const DL& d_latent,
                        const DP& d_previous, const DH& d_hidden, A& scratch, Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     const index_t rows = saved.joined.extent(0);

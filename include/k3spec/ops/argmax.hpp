@@ -12,7 +12,7 @@ namespace K3SPEC_NAMESPACE {
 /// x [rows, n] -> y [rows], each the index of its row's largest number, see argmax_row.
 /// \throws Error on rows without columns, or a y of another number of them
 template <Device D, AnyView X>
-void argmax(const D& device, const X& x, Vector<index_t> y) {
+void argmax(const D& device, const X& x, Vector<index_beside_t<X>> y) {
   require_rows("argmax: y", y, x.extent(0));
   if (x.extent(0) > 0 && x.row_size() < 1) throw Error("argmax: x: columns", "0", "at least 1");
   argmax_kernel(device, x, y);

@@ -14,7 +14,7 @@ namespace K3SPEC_NAMESPACE {
 /// \throws Error on shapes that do not fit the weights', and, where `begin` is the host's memory, on groups that do not
 ///         follow one another within x
 template <Device D, AnyView X, class W, AnyView Y>
-void grouped_gemm(const D& device, const Vector<const index_t>& begin, const X& x, const W& weights, const Y& y) {
+void grouped_gemm(const D& device, const Vector<const index_beside_t<X>>& begin, const X& x, const W& weights, const Y& y) {
   const index_t rows = x.extent(0);
   require_count("grouped_gemm: begin", begin.extent(0), weights.groups() + 1);
   require_shape("grouped_gemm: x", x, rows, weights.inputs());
@@ -23,7 +23,7 @@ void grouped_gemm(const D& device, const Vector<const index_t>& begin, const X& 
   using T = std::remove_cvref_t<decltype(*weights.data())>;
   using Problem = GroupedProduct<typename X::value_type, T, typename Y::element_type>;
   grouped_gemm_kernel(
-      device, Problem{x.matrix(), begin.data(), weights.groups(), weights.data(), weights.stride(), y.matrix()});
+      device, Problem{x.matrix(), bare(begin.data()), weights.groups(), weights.data(), weights.stride(), y.matrix()});
 }
 
 }  // namespace K3SPEC_NAMESPACE

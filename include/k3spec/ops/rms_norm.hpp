@@ -16,7 +16,7 @@ template <class T>
 constexpr auto rms_norm_formula(double eps) {
   constexpr auto x = expr::arg<0>;
   constexpr auto w = expr::column<1>;
-  return w * expr::rounded_to<std::remove_cv_t<T>>(x * rsqrt(row_mean(x * x) + eps));
+  return w * expr::rounded_to<std::remove_cv_t<value_t<T>>>(x * rsqrt(row_mean(x * x) + eps));
 }
 
 /// x [rows, N] -> y [rows, N], with the scale w [N].

@@ -75,6 +75,7 @@ template <class Model, Element T, Device D = Cpu>
 class AdamW {
  public:
   using State = accumulate_t<T>;
+  using E = element_t<D, State>;
   /// float and double parameters are their own masters.
   static constexpr bool has_masters = !std::same_as<T, State>;
   template <class U>
@@ -106,7 +107,7 @@ class AdamW {
   /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
   /// \throws Error, with nothing counted, when too many steps in a row were skipped
   Report step(const D& device, double lr, Parameters<Model, T, D>& parameters, Gradients<Model, T, D>& gradients) {
-    const Vector<State> g = gradients.flat();
+    const Vector<E> g = gradients.flat();
     const double norm = norm_(device, g);
     if (!std::isfinite(norm)) {
       skip();
@@ -116,7 +117,7 @@ class AdamW {
     ++steps_;
     const auto update = adamw_formulas(options_, lr, clip_coefficient(norm, options_.max_grad_norm), steps_);
     const auto m = table(first_.data()), v = table(second_.data());
-    const Vector<State> decays(row_decays_.data(), rows);
+    const Vector<E> decays(row_decays_.data(), rows);
     if constexpr (has_masters) {
       const auto w = table(masters_.data());
       const auto all = std::tuple_cat(update, formulas(std::get<2>(update)));
@@ -136,9 +137,9 @@ class AdamW {
 
   /// The state in the device's memory, by the parameters' names; views of frozen parameters are null. Masters only for
   /// bfloat16.
-  Weights<State> first_moments() { return bind_weights<Model, State>(first_.data(), nullptr); }
-  Weights<State> second_moments() { return bind_weights<Model, State>(second_.data(), nullptr); }
-  Weights<State> masters() requires has_masters { return bind_weights<Model, State>(masters_.data(), nullptr); }
+  Weights<E> first_moments() { return bind_weights<Model, E>(first_.data(), nullptr); }
+  Weights<E> second_moments() { return bind_weights<Model, E>(second_.data(), nullptr); }
+  Weights<E> masters() requires has_masters { return bind_weights<Model, E>(masters_.data(), nullptr); }
   void restore_counts(std::int64_t steps, std::int64_t skipped, std::int64_t skipped_in_a_row) {
     steps_ = steps;
     skipped_ = skipped;
@@ -170,7 +171,7 @@ class AdamW {
       constexpr bool is_matrix = std::remove_cvref_t<decltype(view)>::rank >= 2;
       std::fill_n(decays.data() + begin, count, State{is_matrix});
     });
-    upload<State>(device, Vector<State>(decays.data(), rows), Vector<State>(row_decays_.data(), rows));
+    upload<State>(device, Vector<State>(decays.data(), rows), Vector<E>(row_decays_.data(), rows));
   }
 
   void skip() {

@@ -22,7 +22,7 @@ class GradientNorm {
   /// \throws Error when g has not n elements
   template <class S, index_t N>
   double operator()(const D& device, const View<S, N>& g) {
-    const Vector<double> sums(sums_.data(), sums_.size());
+    const Vector<element_t<D, double>> sums(sums_.data(), sums_.size());
     sums_of_squares<std::remove_const_t<S>>(device, g, sums);
     download<double>(device, sums, Vector<double>(on_host_.data(), on_host_.size()));
     double total = 0;

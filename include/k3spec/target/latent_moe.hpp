@@ -110,8 +110,8 @@ struct LatentMoe {
   struct Scratch {
     using S = accumulate_t<T>;
     Matrix<S> scores, weights;
-    Matrix<index_t> ids;
-    ExpertRows sorted;
+    Matrix<placed_as_t<index_t, T>> ids;
+    ExpertRows<placed_as_t<index_t, T>> sorted;
     Matrix<T> latent_in;       ///< [rows, latent]
     Matrix<T> gathered;        ///< [rows · chosen, latent], sorted by expert, and so the next three
     Matrix<S> gate_up;         ///< [.., 2 · inner]
@@ -126,7 +126,7 @@ struct LatentMoe {
       detail::take_matrix(a, s.scores, rows, experts);
       detail::take_matrix(a, s.weights, rows, chosen);
       detail::take_matrix(a, s.ids, rows, chosen);
-      s.sorted = ExpertRows::allocate(a, rows, experts, chosen);
+      s.sorted = ExpertRows<placed_as_t<index_t, T>>::allocate(a, rows, experts, chosen);
       detail::take_matrix(a, s.latent_in, rows, latent);
       detail::take_matrix(a, s.gathered, sorted_rows, latent);
       detail::take_matrix(a, s.gate_up, sorted_rows, 2 * inner);

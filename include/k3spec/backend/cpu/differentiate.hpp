@@ -136,8 +136,8 @@ struct Differential {
 };
 
 /// All gradients of e in one pass over its operands.
-template <class S, class E, class D, class G, class Operands>
-void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, Arena& scratch, index_t rows,
+template <class S, class E, class D, class G, Allocator A, class Operands>
+void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, A& scratch, index_t rows,
                        index_t columns, const Operands& operands) {
   static_assert(std::tuple_size_v<G> == std::tuple_size_v<Operands>,
                 "one gradient for each operand: no_gradient, overwrite(view) or accumulate(view)");
@@ -170,8 +170,8 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
 /// From d_y [rows, columns] = d loss / d y to the gradients of y = e(x…): `grads` says for each operand where it goes.
 /// A gradient of a `column<I>` operand is summed over the rows.
 /// \param scratch  differentiate_scratch bytes, given back on return
-template <expr::Expression E, class T, index_t... Y, class... G, class... X>
-void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, Arena& scratch,
+template <expr::Expression E, class T, index_t... Y, class... G, Allocator A, class... X>
+void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, A& scratch,
                    const X&... x) {
   constexpr bool wide = expr::static_columns_agree<E, View<T, Y...>, X...>(), same = (adds_up_as<X, T> && ...);
   static_assert(wide, "differentiate: an operand has another number of columns than d_y");
@@ -184,9 +184,9 @@ void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const s
 }
 
 /// The same for an expression with one value per row (evaluate_rows): d_y is [rows].
-template <expr::Expression E, class T, index_t N, class... G, class... X>
+template <expr::Expression E, class T, index_t N, class... G, Allocator A, class... X>
 void differentiate_rows(const Cpu& cpu, const E& e, const View<T, N>& d_y, const std::tuple<G...>& grads,
-                        Arena& scratch, const X&... x) {
+                        A& scratch, const X&... x) {
   static_assert(E::row_constant, "differentiate_rows needs an expression with one value per row");
   const auto operands = std::tuple(as_matrix(x)...);
   const auto& first = std::get<0>(operands);

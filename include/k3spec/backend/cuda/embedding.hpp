@@ -81,37 +81,43 @@ __global__ void __launch_bounds__(256, 2) scatter_add_rows(Vector<const index_t>
 }  // namespace cuda
 
 /// Nothing: ids are device memory, and Cuda::synchronize tells of a bad one.
-inline void require_token_ids(const Cuda&, const Vector<const index_t>&, index_t) {}
+inline void require_token_ids(const Cuda&, const Vector<const Placed<index_t, Cuda>>&, index_t) {}
 
 /// y[r] = table[ids[r]]; a bad id is found by Cuda::synchronize.
 template <class T, AnyView Y>
-void gather_rows_kernel(const Cuda& cuda, const Vector<const index_t>& ids, const Matrix<const T>& table, const Y& y) {
-  constexpr int V = cuda::lanes_per_thread<T, typename Y::value_type>;
-  const auto to = as_matrix(y);
+void gather_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cuda>>& ids,
+                        const Matrix<const Placed<T, Cuda>>& table, const Y& y) {
+  cuda::require_on_card<Y>();
+  const auto to = bare(as_matrix(y));
+  const auto from = bare(table);
+  using To = typename decltype(to)::element_type;
+  constexpr int V = cuda::lanes_per_thread<T, To>;
   cuda.require_device_memory(ids, "embedding: ids");
   cuda.require_device_memory(table, "embedding: table");
   cuda.require_device_memory(to, "embedding: y");
   if (to.size() == 0) return;
   cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V),
-               cuda::gather_rows<V, T, typename Y::element_type>, ids, table, to,
-               cuda::aligned_bits(std::tuple(table, to)), cuda.faults());
+               cuda::gather_rows<V, T, To>, bare(ids), from, to, cuda::aligned_bits(std::tuple(from, to)), cuda.faults());
 }
 
 /// d_table[ids[r]] += d_y[r], rows in ascending order; the padding id's row gets none.
 template <class S, AnyView DY>
-void scatter_add_rows_kernel(const Cuda& cuda, const Vector<const index_t>& ids, std::optional<index_t> pad_token_id,
-                             const DY& d_y, const Matrix<S>& d_table) {
-  using T = typename DY::value_type;
+void scatter_add_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cuda>>& ids,
+                             std::optional<index_t> pad_token_id, const DY& d_y,
+                             const Matrix<Placed<S, Cuda>>& d_table) {
+  using T = value_t<typename DY::value_type>;
+  cuda::require_on_card<DY>();
   constexpr int V = cuda::lanes_per_thread<T, S>;
-  const Matrix<const T> from = as_matrix(d_y);
+  const Matrix<const T> from = bare(as_matrix(d_y));
+  const Matrix<S> to = bare(d_table);
   cuda.require_device_memory(ids, "embedding: ids");
   cuda.require_device_memory(from, "embedding: d_y");
   cuda.require_device_memory(d_table, "embedding: d_table");
   if (from.size() == 0) return;
   const index_t tile = index_t{cuda::warp} * V;
   const dim3 grid(cuda::blocks_for(cuda, from.extent(0), 8), static_cast<unsigned>((from.extent(1) + tile - 1) / tile));
-  cuda::launch(cuda, {grid, dim3(cuda::warp, 8)}, cuda::scatter_add_rows<V, S, T>, ids, pad_token_id.value_or(-1), from,
-               d_table, cuda::aligned_bits(std::tuple(from, d_table)));
+  cuda::launch(cuda, {grid, dim3(cuda::warp, 8)}, cuda::scatter_add_rows<V, S, T>, bare(ids),
+               pad_token_id.value_or(-1), from, to, cuda::aligned_bits(std::tuple(from, to)));
 }
 
 }  // namespace K3SPEC_NAMESPACE

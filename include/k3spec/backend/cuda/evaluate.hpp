@@ -103,35 +103,41 @@ void launch_elements(const Cuda& cuda, const E& e, const Y& y, const X& x) {
   run(y, x);
 }
 
+/// Several formulas in one pass, on views of the elements themselves.
+template <class... E, class... Y, class... X>
+void evaluate_all(const Cuda& cuda, const std::tuple<E...>& e, const std::tuple<Y...>& y,
+                  const std::tuple<X...>& operands) {
+  constexpr bool reduces = ((E::reductions > 0) || ...);
+  static_assert(!reduces || sizeof...(E) == 1, "formulas with row reductions are evaluated one at a time");
+  using S = accumulate_t<typename std::tuple_element_t<0, std::tuple<Y...>>::value_type>;
+  using Operands = std::tuple<X...>;
+  using Reading = ReadBy<E...>;
+  constexpr int V = lanes_per_thread<typename Y::value_type..., typename X::value_type...>;
+  const index_t rows = std::get<0>(y).extent(0), columns = std::get<0>(y).extent(1);
+  expr::check_operands<E...>(rows, columns, operands);
+  expr::check_outputs(y);
+  require_device_memory(cuda, "output", y);
+  require_device_memory(cuda, "operand", operands);
+  if (rows == 0 || columns == 0) return;
+  if constexpr (reduces) {
+    with_team(columns, [&](auto warps) {
+      constexpr int Warps = decltype(warps)::value;
+      launch(cuda, team_shape(cuda, rows, Warps),
+             evaluate_by_row<S, V, Warps, std::tuple<E...>, std::tuple<Y...>, Operands, Reading>, e, y, operands,
+             aligned_bits(y), aligned_bits(operands));
+    });
+  } else {
+    launch_elements<S, V, Reading>(cuda, e, y, operands);
+  }
+}
+
 }  // namespace cuda
 
 /// Several formulas in one pass: see outputs (expr/results.hpp).
 template <class... E, class... Y, class... X>
 void evaluate(const Cuda& cuda, const std::tuple<E...>& e, const std::tuple<Y...>& y, const X&... x) {
   static_assert(sizeof...(E) == sizeof...(Y), "one output for each formula");
-  constexpr bool reduces = ((E::reductions > 0) || ...);
-  static_assert(!reduces || sizeof...(E) == 1, "formulas with row reductions are evaluated one at a time");
-  using S = accumulate_t<typename std::tuple_element_t<0, std::tuple<Y...>>::value_type>;
-  using Reading = cuda::ReadBy<E...>;
-  constexpr int V = cuda::lanes_per_thread<typename Y::value_type..., typename X::value_type...>;
-  const auto operands = cuda::as_operands(x...);
-  using Operands = std::remove_const_t<decltype(operands)>;
-  const index_t rows = std::get<0>(y).extent(0), columns = std::get<0>(y).extent(1);
-  expr::check_operands<E...>(rows, columns, operands);
-  expr::check_outputs(y);
-  cuda::require_device_memory(cuda, "output", y);
-  cuda::require_device_memory(cuda, "operand", operands);
-  if (rows == 0 || columns == 0) return;
-  if constexpr (reduces) {
-    cuda::with_team(columns, [&](auto warps) {
-      constexpr int Warps = decltype(warps)::value;
-      cuda::launch(cuda, cuda::team_shape(cuda, rows, Warps),
-                   cuda::evaluate_by_row<S, V, Warps, std::tuple<E...>, std::tuple<Y...>, Operands, Reading>, e, y,
-                   operands, cuda::aligned_bits(y), cuda::aligned_bits(operands));
-    });
-  } else {
-    cuda::launch_elements<S, V, Reading>(cuda, e, y, operands);
-  }
+  cuda::evaluate_all(cuda, e, cuda::as_outputs(y), cuda::as_operands(x...));
 }
 
 /// y[r, c] = e(operands at r, c); the same contract as Cpu's (backend/cpu/evaluate.hpp). Returns before it has run.
@@ -144,21 +150,22 @@ void evaluate(const Cuda& cuda, const E& e, const View<T, Y...>& y, const X&... 
 template <expr::Expression E, class T, index_t N, class First, class... X>
 void evaluate_rows(const Cuda& cuda, const E& e, const View<T, N>& y, const First& first, const X&... x) {
   static_assert(E::row_constant, "evaluate_rows needs an expression with one value per row; reduce it first");
+  using To = value_t<T>;
   using Reading = cuda::ReadBy<E>;
-  constexpr int V = cuda::lanes_per_thread<T, typename First::value_type, typename X::value_type...>;
   const auto operands = cuda::as_operands(first, x...);
   using Operands = std::remove_const_t<decltype(operands)>;
+  constexpr int V = cuda::lanes_per_thread<To, value_t<typename First::value_type>, value_t<typename X::value_type>...>;
   const index_t rows = std::get<0>(operands).extent(0), columns = std::get<0>(operands).extent(1);
   expr::check_operands<E>(rows, columns, operands);
   if (y.extent(0) != rows) throw Error("evaluate_rows: result", std::to_string(y.extent(0)), std::to_string(rows));
-  cuda::require_device_memory(cuda, "output", std::tuple(as_matrix(y)));
+  cuda::require_device_memory(cuda, "output", cuda::as_outputs(outputs(y)));
   cuda::require_device_memory(cuda, "operand", operands);
   if (rows == 0) return;
   cuda::with_team(columns, [&](auto warps) {
     constexpr int Warps = decltype(warps)::value;
     cuda::launch(cuda, cuda::team_shape(cuda, rows, Warps),
-                 cuda::evaluate_one_per_row<accumulate_t<T>, V, Warps, E, Vector<T>, Operands, Reading>, e,
-                 Vector<T>(y.data(), rows), operands, cuda::aligned_bits(operands));
+                 cuda::evaluate_one_per_row<accumulate_t<To>, V, Warps, E, Vector<To>, Operands, Reading>, e,
+                 Vector<To>(bare(y.data()), rows), operands, cuda::aligned_bits(operands));
   });
 }
 

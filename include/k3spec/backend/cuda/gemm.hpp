@@ -83,7 +83,8 @@ class SplitPanel {
       part = Matrix<bfloat16>(p, x.extent(0), x.extent(1));
       p += padded(size);
     }
-    evaluate(cuda, formulas(split_high, split_middle, split_low), outputs(parts_[0], parts_[1], parts_[2]), x);
+    evaluate_all(cuda, formulas(split_high, split_middle, split_low), outputs(parts_[0], parts_[1], parts_[2]),
+                 std::tuple(x));
   }
   const std::array<Matrix<bfloat16>, 3>& parts() const { return parts_; }
 
@@ -165,7 +166,7 @@ void multiply_split_b(const Cuda& cuda, const ProductShape& s, const Matrix<cons
 /// Sums of nothing.
 template <class C>
 void empty_sums(const Cuda& cuda, const Matrix<C>& c, bool accumulate) {
-  if (!accumulate) evaluate(cuda, expr::as_expression(0.0), c);
+  if (!accumulate) evaluate_all(cuda, formulas(expr::as_expression(0.0)), outputs(c), std::tuple());
 }
 
 }  // namespace cuda
@@ -179,9 +180,11 @@ template <class TA, index_t... EA, class TB, index_t... EB, class TC, index_t...
 void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB...>& b, Op op_b,
           const View<TC, EC...>& c, Into into = Into::overwrite) {
   if (into == Into::nothing) return;
-  using A = std::remove_const_t<TA>;
-  using B = std::remove_const_t<TB>;
-  static_assert(cuda::same_operands<A, B, TC> || cuda::mixed_operands<A, B, TC>,
+  using A = std::remove_const_t<value_t<TA>>;
+  using B = std::remove_const_t<value_t<TB>>;
+  using C = value_t<TC>;
+  cuda::require_on_card<View<TA, EA...>, View<TB, EB...>, View<TC, EC...>>();
+  static_assert(cuda::same_operands<A, B, C> || cuda::mixed_operands<A, B, C>,
                 "gemm on Cuda: A and B of one type and C of it or of its accumulation type, or float with bfloat16 "
                 "into float");
   const ProductShape s = product_shape(a, op_a, b, op_b, c);
@@ -190,15 +193,16 @@ void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB
   cuda.require_device_memory(c, "gemm: C");
   if (s.m == 0 || s.n == 0) return;
   const bool accumulate = into == Into::accumulate;
-  const Matrix<const A> am = a;
-  const Matrix<const B> bm = b;
-  if (s.k == 0) return cuda::empty_sums(cuda, c.matrix(), accumulate);
+  const Matrix<const A> am = bare(a);
+  const Matrix<const B> bm = bare(b);
+  const Matrix<C> cm = bare(c);
+  if (s.k == 0) return cuda::empty_sums(cuda, cm, accumulate);
   if constexpr (std::same_as<A, B>) {
-    cuda::multiply(cuda, s, cuda::single(am), op_a, cuda::single(bm), op_b, cuda::single(c.matrix()), accumulate);
+    cuda::multiply(cuda, s, cuda::single(am), op_a, cuda::single(bm), op_b, cuda::single(cm), accumulate);
   } else if constexpr (std::same_as<A, float>) {
-    cuda::multiply_split_a(cuda, s, am, op_a, bm, op_b, c.matrix(), accumulate);
+    cuda::multiply_split_a(cuda, s, am, op_a, bm, op_b, cm, accumulate);
   } else {
-    cuda::multiply_split_b(cuda, s, am, op_a, bm, op_b, c.matrix(), accumulate);
+    cuda::multiply_split_b(cuda, s, am, op_a, bm, op_b, cm, accumulate);
   }
 }
 
@@ -208,8 +212,10 @@ template <class TA, class TB, class TC>
 void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const MatrixBatch<TB>& b, Op op_b,
                 const MatrixBatch<TC>& c, Into into = Into::overwrite) {
   if (into == Into::nothing) return;
-  using A = std::remove_const_t<TA>;
-  static_assert(cuda::same_operands<A, std::remove_const_t<TB>, TC>,
+  using A = std::remove_const_t<value_t<TA>>;
+  using C = value_t<TC>;
+  cuda::require_on_card<Matrix<TA>, Matrix<TB>, Matrix<TC>>();
+  static_assert(cuda::same_operands<A, std::remove_const_t<value_t<TB>>, C>,
                 "gemm_batch on Cuda: A and B of one type, C of it or of its accumulation type");
   const ProductShape s = batch_shape(a, op_a, b, op_b, c);
   if (s.m == 0 || s.n == 0 || c.count == 0) return;
@@ -218,13 +224,14 @@ void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const Matri
   cuda.require_device_memory(c[0], "gemm_batch: C");
   const bool accumulate = into == Into::accumulate;
   if (s.k == 0) {
-    for (index_t i = 0; i < c.count; ++i) cuda::empty_sums(cuda, c[i], accumulate);
+    for (index_t i = 0; i < c.count; ++i) cuda::empty_sums(cuda, bare(c[i]), accumulate);
     return;
   }
   const auto as_const = [](const auto& m) {
-    return MatrixBatch<const A>{m.data, m.count, m.rows, m.columns, m.row_stride, m.batch_stride};
+    return MatrixBatch<const A>{bare(m.data), m.count, m.rows, m.columns, m.row_stride, m.batch_stride};
   };
-  cuda::multiply(cuda, s, as_const(a), op_a, as_const(b), op_b, c, accumulate);
+  cuda::multiply(cuda, s, as_const(a), op_a, as_const(b), op_b,
+                 MatrixBatch<C>{bare(c.data), c.count, c.rows, c.columns, c.row_stride, c.batch_stride}, accumulate);
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -36,8 +36,8 @@ class CudaBuffer {
     return *this;
   }
 
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  Placed<T, Cuda>* data() { return reinterpret_cast<Placed<T, Cuda>*>(data_.get()); }
+  const Placed<T, Cuda>* data() const { return reinterpret_cast<const Placed<T, Cuda>*>(data_.get()); }
   index_t size() const { return size_; }
   /// Sets all bytes to 0, in the stream's order.
   /// \throws CudaError
@@ -67,7 +67,7 @@ class CudaBuffer {
   void set_bytes(int value, index_t first) {
     const auto count = static_cast<std::size_t>(size_ - first) * sizeof(T);
     if (count == 0) return;
-    cuda::check(cudaMemsetAsync(data() + first, value, count, cuda_->stream()), "cudaMemsetAsync");
+    cuda::check(cudaMemsetAsync(data_.get() + first, value, count, cuda_->stream()), "cudaMemsetAsync");
   }
 
   const Cuda* cuda_ = nullptr;
@@ -81,6 +81,8 @@ using CudaArena = BasicArena<CudaBuffer<std::byte>>;
 /// A card's memory.
 template <>
 struct Memory<Cuda> {
+  template <class T>
+  using Element = Placed<T, Cuda>;
   template <class T>
   using Buffer = CudaBuffer<T>;
   using Arena = CudaArena;
@@ -99,20 +101,20 @@ void copy(const Cuda& cuda, const T* from, T* to, index_t count, cudaMemcpyKind 
 /// Copies from the host to the device; done on return.
 /// \throws Error when the sizes differ
 template <class T>
-void upload(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
+void upload(const Cuda& cuda, Vector<const T> from, Vector<Placed<T, Cuda>> to) {
   detail::require_same_size("upload", from.extent(0), to.extent(0));
   cuda.require_device_memory(to, "upload: destination");
-  cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyHostToDevice);
+  cuda::copy(cuda, from.data(), bare(to.data()), from.extent(0), cudaMemcpyHostToDevice);
   cuda.synchronize();
 }
 
 /// Copies from the device to the host; done on return, as is all that was asked of the device before.
 /// \throws Error when the sizes differ
 template <class T>
-void download(const Cuda& cuda, Vector<const T> from, Vector<T> to) {
+void download(const Cuda& cuda, Vector<const Placed<T, Cuda>> from, Vector<T> to) {
   detail::require_same_size("download", from.extent(0), to.extent(0));
   cuda.require_device_memory(from, "download: source");
-  cuda::copy(cuda, from.data(), to.data(), from.extent(0), cudaMemcpyDeviceToHost);
+  cuda::copy(cuda, bare(from.data()), to.data(), from.extent(0), cudaMemcpyDeviceToHost);
   cuda.synchronize();
 }
 

@@ -73,10 +73,25 @@ constexpr bool reads_elements_only(const std::tuple<X...>*) {
   (std::index_sequence_for<X...>{});
 }
 
+/// Refuses, when compiling, views of the host's memory.
+template <class... V>
+constexpr void require_on_card() {
+  static_assert((std::is_same_v<typename V::value_type, Placed<value_t<typename V::value_type>, Cuda>> && ...),
+                "a view of another memory than the card's: element_t<Cuda, T> is what Cuda's ops read and write");
+}
+
 /// Views of operands as kernels take them.
 template <class... X>
 auto as_operands(const X&... x) {
-  return std::tuple(Matrix<const typename X::value_type>(as_matrix(x))...);
+  require_on_card<X...>();
+  return std::tuple(Matrix<const value_t<typename X::value_type>>(bare(as_matrix(x)))...);
+}
+
+/// Views of outputs as kernels take them.
+template <class... T>
+auto as_outputs(const std::tuple<Matrix<T>...>& y) {
+  require_on_card<Matrix<T>...>();
+  return std::apply([](const auto&... one) { return std::tuple(bare(one)...); }, y);
 }
 
 /// Bit I is set if all rows of matrix I begin at 16-byte addresses.

@@ -40,13 +40,14 @@ __global__ void __launch_bounds__(256, 2) sum_squares(const S* x, index_t n, dou
 
 /// The sums of squares of the blocks of x, see expr::square_blocks.
 template <class S>
-void sums_of_squares_kernel(const Cuda& cuda, const Vector<const S>& x, const Vector<double>& sums) {
+void sums_of_squares_kernel(const Cuda& cuda, const Vector<const Placed<S, Cuda>>& x,
+                            const Vector<Placed<double, Cuda>>& sums) {
   const index_t n = x.extent(0), blocks = expr::square_blocks(n);
   cuda.require_device_memory(x, "sums_of_squares: x");
   cuda.require_device_memory(sums, "sums_of_squares: sums");
   if (n == 0) return;
   const unsigned grid = cuda::blocks_for(cuda, blocks * expr::square_chains, 256);
-  cuda::launch(cuda, {dim3(grid), dim3(256)}, cuda::sum_squares<S>, x.data(), n, sums.data());
+  cuda::launch(cuda, {dim3(grid), dim3(256)}, cuda::sum_squares<S>, bare(x.data()), n, bare(sums.data()));
 }
 
 }  // namespace K3SPEC_NAMESPACE
