@@ -1,7 +1,7 @@
 // The laws of DSpark's heads. A sequence of the laws is a block.
 #include <doctest/doctest.h>
 
-#include <tests/laws/check_laws.hpp>
+#include <tests/laws/check_far.hpp>
 #include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/markov_head.hpp>
 #include <k3spec/layers/prepacked.hpp>
@@ -45,14 +45,14 @@ struct MarkovLaw : laws::Defaults {
   static constexpr std::size_t scratch_bytes(Shape shape) {
     return Layer::template scratch_bytes<T>(shape.rows(), shape.length);
   }
-  template <class T, class D>
-  static void forward(const laws::Call<MarkovLaw, T, D>& c) {
+  template <class T>
+  static void forward(const laws::Call<MarkovLaw, T>& c) {
     evaluate(c.device, expr::as_expression(0.0), c.y);
     Layer::template forward<T>(c.device, c.w, c.ids, c.x[0], c.shape.length, c.saved);
     Layer::add_logits(c.device, c.w, c.saved.latent, c.y);
   }
-  template <class T, class D>
-  static void backward(const laws::Call<MarkovLaw, T, D>& c, const laws::Back<MarkovLaw, T, D>& b) {
+  template <class T>
+  static void backward(const laws::Call<MarkovLaw, T>& c, const laws::Back<MarkovLaw, T>& b) {
     evaluate(c.device, expr::as_expression(0.0), c.saved.d_previous);
     Layer::template add_logits_backward<T>(c.device, c.w, b.d_w, c.saved.latent, b.d_y, c.saved.d_latent);
     Layer::template backward<T>(c.device, c.w, b.d_w, c.ids, c.shape.length, c.saved, c.saved.d_latent,
@@ -75,12 +75,12 @@ struct ConfidenceLaw : laws::Defaults {
       return {Layer::template Saved<T>::allocate(a, shape.rows())};
     }
   };
-  template <class T, class D>
-  static void forward(const laws::Call<ConfidenceLaw, T, D>& c) {
+  template <class T>
+  static void forward(const laws::Call<ConfidenceLaw, T>& c) {
     Layer::template forward<T>(c.device, c.w, c.x[0], c.x[1], c.y, c.saved);
   }
-  template <class T, class D>
-  static void backward(const laws::Call<ConfidenceLaw, T, D>& c, const laws::Back<ConfidenceLaw, T, D>& b) {
+  template <class T>
+  static void backward(const laws::Call<ConfidenceLaw, T>& c, const laws::Back<ConfidenceLaw, T>& b) {
     Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y,
                                 {b.d_x[0], b.d_x[1], Into::accumulate, Into::accumulate}, b.scratch);
   }
@@ -132,6 +132,13 @@ TEST_CASE("laws: wider Markov heads") {
 TEST_CASE("laws: confidence heads") {
   laws::check<ConfidenceLaw<Vanilla>>({{1, 1}, {3, 5}, {0, 1}});
   laws::check<ConfidenceLaw<Small<MarkovHeadType::gated, 33, 17>>>({{2, 9}});
+}
+
+TEST_CASE("far: the heads") {
+  laws::check_far<MarkovLaw<Vanilla>, float>({3, 5});
+  laws::check_far<MarkovLaw<Gated>, bfloat16>({3, 5});
+  laws::check_far<MarkovLaw<Rnn>, double>({3, 5});
+  laws::check_far<ConfidenceLaw<Vanilla>, bfloat16>({3, 5});
 }
 
 TEST_CASE("a confidence head without Markov features does not read them") {
