@@ -20,7 +20,7 @@ struct FakeTarget {
 
   FakeTarget() {
     for (std::size_t i = 0; i < table.size(); ++i) table[i] = number(0.5 * Philox(3).normal(i));
-    linear = PrepackedLinear<T>{embedding()};
+    linear = PrepackedLinear<T>{Cpu{}, {embedding()}};
   }
   Matrix<const T> embedding() const { return {table.data(), Extents<dyn, dyn>(Small::vocab_size, Small::hidden_size)}; }
   const PrepackedLinear<T>& head() const { return linear; }

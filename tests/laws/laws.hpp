@@ -79,26 +79,12 @@ inline double draw(std::uint64_t tensor, index_t sequence, index_t element) {
       Philox(tensor, static_cast<std::uint64_t>(sequence)).normal(static_cast<std::uint64_t>(element)));
 }
 
-namespace detail {
-template <class T>
-struct DeviceOf {
-  using type = Cpu;
-};
-template <class T, class D>
-struct DeviceOf<Placed<T, D>> {
-  using type = D;
-};
-}  // namespace detail
-/// Where elements of type T are.
-template <class T>
-using device_of = typename detail::DeviceOf<T>::type;
-
 /// What a law's calls get, in the memory where T is.
 template <class Law, class T>
 struct Call {
   using S = accumulate_t<T>;
   static constexpr std::size_t count = Law::inputs.size();
-  test::device_t<device_of<T>> device;
+  test::device_t<place_t<T>> device;
   Shape shape;
   typename Law::Layer::template Weights<const T> w;
   std::array<Matrix<const T>, count> x;
@@ -115,7 +101,7 @@ struct Back {
   typename Law::Layer::template Weights<S> d_w;
   Matrix<const S> d_y;
   std::array<Matrix<S>, Law::inputs.size()> d_x;
-  arena_t<device_of<T>>& scratch;
+  arena_t<place_t<T>>& scratch;
 };
 
 /// Whether a key may be seen: sequences without padding, padded at the end, at the start (whose first queries see

@@ -95,9 +95,9 @@ TEST_CASE("the target's taps") {
 
 TEST_CASE("the target's products") {
   refuses({"target/prepacked_linear.hpp PrepackedLinear"}, [](Arguments& a) {
-    PrepackedLinear<float>{a.of<const float>(3, a.extent("weights", 5)), a.of<const float>(2, 5)};
+    PrepackedLinear<float>{Cpu{}, {a.of<const float>(3, a.extent("weights", 5)), a.of<const float>(2, 5)}};
   });
-  static const PrepackedLinear<float> linear{both<Linear<5, 4>>().w().weight.matrix()};
+  static const PrepackedLinear<float> linear{Cpu{}, {both<Linear<5, 4>>().w().weight.matrix()}};
   refuses({"target/prepacked_linear.hpp forward"}, [](Arguments& a) {
     const index_t rows = a.extent("y", 3);
     linear.forward(device, a.of<const float>(rows, a.extent("columns of A", 5)),

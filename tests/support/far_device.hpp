@@ -5,10 +5,15 @@
 /// defines: Far, FarBuffer, test::TestDevice<Far>
 
 #include <bit>
+#include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/grouped_product.hpp>
+#include <k3spec/backend/kda.hpp>
+#include <k3spec/backend/latent_attention.hpp>
 #include <k3spec/backend/product.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/expr/results.hpp>
@@ -94,6 +99,51 @@ struct Near<std::tuple<T...>> {
   }
 };
 
+/// The sequences of a problem stand in the host's memory; a device brings them over.
+template <class T>
+const KdaSequence<value_t<T>>* near_sequences(const KdaSequence<T>* from, index_t count) {
+  static thread_local std::vector<KdaSequence<value_t<T>>> to;
+  to.clear();
+  for (index_t i = 0; i < count; ++i) to.push_back(std::bit_cast<KdaSequence<value_t<T>>>(from[i]));
+  return to.data();
+}
+template <class T, class Sees>
+const LatentSequence<value_t<T>, Sees>* near_sequences(const LatentSequence<T, Sees>* from, index_t count) {
+  static thread_local std::vector<LatentSequence<value_t<T>, Sees>> to;
+  to.clear();
+  for (index_t i = 0; i < count; ++i) to.push_back(std::bit_cast<LatentSequence<value_t<T>, Sees>>(from[i]));
+  return to.data();
+}
+template <class To, class From>
+To with_near_sequences(const From& p) {
+  auto to = std::bit_cast<To>(p);
+  to.sequences = near_sequences(p.sequences, p.count);
+  return to;
+}
+template <class T, class D, index_t Dim>
+struct Near<KdaRecurrence<Placed<T, D>, Dim>> {
+  static auto of(const KdaRecurrence<Placed<T, D>, Dim>& p) { return with_near_sequences<KdaRecurrence<T, Dim>>(p); }
+};
+template <class T, class D>
+struct Near<ShortConv<Placed<T, D>>> {
+  static auto of(const ShortConv<Placed<T, D>>& p) { return with_near_sequences<ShortConv<T>>(p); }
+};
+template <class T, class D, class Sees>
+struct Near<LatentAttention<Placed<T, D>, Sees>> {
+  static auto of(const LatentAttention<Placed<T, D>, Sees>& p) {
+    return with_near_sequences<LatentAttention<T, Sees>>(p);
+  }
+};
+template <class T>
+struct Near<std::span<const Matrix<T>>> {
+  static auto of(std::span<const Matrix<T>> all) {
+    static thread_local std::vector<Matrix<value_t<T>>> to;
+    to.clear();
+    for (const auto& one : all) to.push_back(bare(one));
+    return std::span<const Matrix<value_t<T>>>(to);
+  }
+};
+
 template <class T>
 decltype(auto) near(T&& x) {
   return Near<std::remove_cvref_t<T>>::of(std::forward<T>(x));
@@ -116,9 +166,7 @@ K3SPEC_HAND_ON(differentiate_rows)
 K3SPEC_HAND_ON(evaluate)
 K3SPEC_HAND_ON(evaluate_rows)
 K3SPEC_HAND_ON(gather_rows_kernel)
-K3SPEC_HAND_ON(gemm)
 K3SPEC_HAND_ON(gemm_batch)
-K3SPEC_HAND_ON(grouped_gemm_kernel)
 K3SPEC_HAND_ON(kda_recurrence_kernel)
 K3SPEC_HAND_ON(latent_attention_kernel)
 K3SPEC_HAND_ON(require_anchors)
@@ -136,6 +184,21 @@ K3SPEC_HAND_ON(sums_of_squares_kernel)
 K3SPEC_HAND_ON(ttt_backward_kernel)
 K3SPEC_HAND_ON(ttt_forward_kernel)
 #undef K3SPEC_HAND_ON
+
+template <AnyView A, AnyView B, AnyView C>
+void gemm(const Far& device, const A& a, Op op_a, const B& b, Op op_b, const C& c, Into into = Into::overwrite) {
+  gemm(device.host(), bare(a), op_a, bare(b), op_b, bare(c), into);
+}
+/// Weights lie as they were given.
+template <class A, class T, class C>
+void grouped_gemm_kernel(const Far& device, const GroupedProduct<A, Placed<T, Far>, C>& x) {
+  const auto a = bare(x.a), c = bare(x.c);
+  for (index_t g = 0; g < x.groups; ++g) {
+    const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
+    const Matrix<const T> w(bare(x.weights) + g * x.weights_stride, c.extent(1), a.extent(1));
+    gemm(device.host(), a.rows(begin, count), Op::plain, w, Op::transposed, c.rows(begin, count));
+  }
+}
 
 }  // namespace K3SPEC_NAMESPACE
 

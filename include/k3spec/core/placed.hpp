@@ -2,7 +2,7 @@
 /// \file
 /// Where an element lives, as part of its type: what another device than the host holds cannot be read, written or
 /// mixed with the host's by mistake. Views of it give shapes, rows and columns; only a backend looks behind them.
-/// defines: Placed, is_placed, value_t, placed_as_t, bare
+/// defines: Placed, is_placed, value_t, place_t, placed_as_t, bare
 
 #include <type_traits>
 
@@ -10,6 +10,8 @@
 #include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+struct Cpu;
 
 /// A T in the memory of a device that the host does not share. There are none on the host, only pointers to them.
 /// \tparam D  the device's tag
@@ -28,18 +30,21 @@ namespace detail {
 template <class T>
 struct Place {
   using value = T;
+  using device = Cpu;
   template <class U>
   using as = U;
 };
 template <class T>
 struct Place<const T> {
   using value = const typename Place<T>::value;
+  using device = typename Place<T>::device;
   template <class U>
   using as = typename Place<T>::template as<U>;
 };
 template <class T, class D>
 struct Place<Placed<T, D>> {
   using value = T;
+  using device = D;
   template <class U>
   using as = Placed<U, D>;
 };
@@ -60,6 +65,10 @@ using value_t = typename detail::Place<T>::value;
 /// Whether T is an element that the host cannot read.
 template <class T>
 inline constexpr bool is_placed = !std::is_same_v<value_t<T>, T>;
+
+/// The device whose memory an element is in.
+template <class T>
+using place_t = typename detail::Place<T>::device;
 
 /// A U in the memory where T is.
 template <class U, class T>

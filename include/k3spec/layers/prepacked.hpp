@@ -1,36 +1,56 @@
 #pragma once
 /// \file
 /// A whole model's weights made ready for decoding.
-/// defines: prepack_weights
+/// defines: PrepackedModel, prepack_weights
 
 #include <type_traits>
 #include <vector>
 
-#include <k3spec/backend/cpu/gemm_prepacked.hpp>
+#include <k3spec/backend/placed_weights.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/parameters.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// Copies the matrices of linear layers into the order in which products with few rows read them. Vectors and tables
-/// are viewed: `weights` must outlive the result.
+/// The weights of a model as a device reads them for products with few rows: matrices of linear layers in that order,
+/// vectors and tables as they are. On the host those are viewed, and `weights` must outlive this; elsewhere copied.
+template <class Layer, Element T, Device D = Cpu>
+class PrepackedModel {
+ public:
+  using E = element_t<D, T>;
+  using Weights = typename Layer::template Weights<Prepacked<E>>;
+
+  /// \param weights  the host's
+  PrepackedModel(const D& device, const typename Layer::template Weights<const T>& weights) {
+    std::vector<Matrix<const T>> tensors;
+    auto from = weights;
+    Layer::visit(from, Path{}, [&](const Path&, auto& view, auto) { tensors.push_back(as_matrix(view)); });
+    auto next = tensors.begin();
+    Layer::visit(weights_, Path{}, [&](const Path&, auto& to, auto) {
+      using To = std::remove_cvref_t<decltype(to)>;
+      if constexpr (AnyView<To>) {
+        to = To(held_.emplace_back(device, *next).view().data());
+      } else {
+        to = To(device, *next);
+      }
+      ++next;
+    });
+  }
+
+  const Weights& weights() const { return weights_; }
+  /// Of a model on the host: what it views lives elsewhere.
+  Weights take() && requires std::same_as<D, Cpu> { return std::move(weights_); }
+
+ private:
+  Weights weights_{};
+  std::vector<Held<D, T, dyn, dyn>> held_;
+};
+
+/// The same on the host: `weights` must outlive the result.
 template <class Layer, Element T>
 typename Layer::template Weights<Prepacked<T>> prepack_weights(
     const typename Layer::template Weights<const T>& weights) {
-  std::vector<Matrix<const T>> tensors;
-  auto from = weights;
-  Layer::visit(from, Path{}, [&](const Path&, auto& view, auto) { tensors.push_back(as_matrix(view)); });
-  typename Layer::template Weights<Prepacked<T>> prepacked{};
-  auto next = tensors.begin();
-  Layer::visit(prepacked, Path{}, [&](const Path&, auto& to, auto) {
-    using To = std::remove_cvref_t<decltype(to)>;
-    if constexpr (AnyView<To>) {
-      to = To(next->data());
-    } else {
-      to = To(*next);
-    }
-    ++next;
-  });
-  return prepacked;
+  return PrepackedModel<Layer, T>(Cpu{}, weights).take();
 }
 
 }  // namespace K3SPEC_NAMESPACE

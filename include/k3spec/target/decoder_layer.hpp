@@ -6,6 +6,7 @@
 #include <optional>
 #include <type_traits>
 
+#include <k3spec/core/held.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/target/kda_attention.hpp>
 #include <k3spec/target/latent_moe.hpp>
@@ -32,7 +33,7 @@ struct ResidualMix {
     Linear<Hidden, 1>::visit(w.proj, at / proj, v);
   }
 
-  /// norm.w ⊙ proj.w
+  /// norm.w ⊙ proj.w, for a target of elements T
   template <class T>
   static Buffer<accumulate_t<T>> freeze(const Weights<const T>& w) {
     using S = accumulate_t<T>;
@@ -91,26 +92,28 @@ struct DecoderLayer {
 template <class Config, class T>
 struct PrepackedDecoderLayer {
   using S = accumulate_t<T>;
-  Buffer<S> attention_mix, mlp_mix;  ///< [hidden] each, or nothing without attention residuals
-  Vector<const T> input_norm, mlp_norm;
+  using D = place_t<T>;
+  using Host = value_t<T>;
+  buffer_t<D, S> attention_mix, mlp_mix;  ///< [hidden] each, or nothing without attention residuals
+  Held<D, Host, dyn> input_norm, mlp_norm;
   std::optional<typename KdaAttention<Config>::template Prepacked<T>> kda;
   std::optional<typename MlaAttention<Config>::template Prepacked<T>> mla;
   std::optional<typename DenseMlp<Config, Config::intermediate_size>::template Prepacked<T>> dense;
   std::optional<typename LatentMoe<Config>::template Prepacked<T>> moe;
 
   template <LayerKind Kind>
-  PrepackedDecoderLayer(std::integral_constant<LayerKind, Kind>,
-                        const typename DecoderLayer<Config, Kind>::template Weights<const T>& w)
-      : input_norm(w.input_layernorm.weight), mlp_norm(w.post_attention_layernorm.weight) {
+  PrepackedDecoderLayer(const D& device, std::integral_constant<LayerKind, Kind>,
+                        const typename DecoderLayer<Config, Kind>::template Weights<const Host>& w)
+      : input_norm(device, w.input_layernorm.weight), mlp_norm(device, w.post_attention_layernorm.weight) {
     using Layer = DecoderLayer<Config, Kind>;
     if constexpr (Layer::has_residuals) {
-      attention_mix = Layer::Mix::template freeze<T>(w.mix.self_attention_res);
-      mlp_mix = Layer::Mix::template freeze<T>(w.mix.mlp_res);
+      attention_mix = moved_to(device, Layer::Mix::template freeze<Host>(w.mix.self_attention_res));
+      mlp_mix = moved_to(device, Layer::Mix::template freeze<Host>(w.mix.mlp_res));
     }
-    if constexpr (Layer::is_mla) mla.emplace(w.self_attn);
-    if constexpr (!Layer::is_mla) kda.emplace(w.self_attn);
-    if constexpr (Layer::is_moe) moe.emplace(w.mlp);
-    if constexpr (!Layer::is_moe) dense.emplace(w.mlp);
+    if constexpr (Layer::is_mla) mla.emplace(device, w.self_attn);
+    if constexpr (!Layer::is_mla) kda.emplace(device, w.self_attn);
+    if constexpr (Layer::is_moe) moe.emplace(device, w.mlp);
+    if constexpr (!Layer::is_moe) dense.emplace(device, w.mlp);
   }
 };
 

@@ -29,8 +29,9 @@ struct DenseMlp {
   struct Prepacked {
     PrepackedLinear<T> in, out;
 
-    explicit Prepacked(const Weights<const T>& w)
-        : in{w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}, out{w.down_proj.weight.matrix()} {}
+    Prepacked(const place_t<T>& device, const Weights<const value_t<T>>& w)
+        : in{device, {w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}},
+          out{device, {w.down_proj.weight.matrix()}} {}
   };
 
   /// Working memory of a forward.

@@ -10,6 +10,7 @@
 
 #include <k3spec/backend/cpu/batch_parts.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -30,32 +31,39 @@ struct TargetOutput {
   Matrix<T> tapped = {};           ///< [rows, taps · hidden]
 };
 
-/// A target's weights made ready to run. Matrices are laid out anew; the embedding and all vectors are viewed, so the
-/// parameters must live as long as this.
-template <ForTarget Given, Element T>
+/// A target's weights made ready to run on a device. Matrices are laid out anew; on the host the embedding and all
+/// vectors are viewed, so the parameters must live as long as this.
+template <ForTarget Given, Element T, Device D = Cpu>
 class FrozenTarget {
   using Config = complete_target_t<Given>;
   using Model = K3Target<Given>;
   using Layout = TargetLayout<Config>;
-  using S = accumulate_t<T>;
-  using Layer = PrepackedDecoderLayer<Config, T>;
-  using Streams = ResidualStreams<Config, T>;
-  using Scratch = TargetScratch<Config, T>;
+  using E = element_t<D, T>;
+  using S = accumulate_t<E>;
+  using Layer = PrepackedDecoderLayer<Config, E>;
+  using Streams = ResidualStreams<Config, E>;
+  using Scratch = TargetScratch<Config, E>;
   static constexpr index_t hidden = Model::hidden, layers = Model::layers;
 
  public:
   using config = Config;
   using value_type = T;
-  using State = TargetState<Given, T>;
+  using State = TargetState<Given, T, D>;
+  using Output = TargetOutput<E>;
 
-  explicit FrozenTarget(const typename Model::template Weights<const T>& w)
-      : embedding_(w.embed_tokens), norm_(w.norm), head_{w.lm_head.matrix()} {
+  /// \param w  the host's
+  FrozenTarget(const D& device, const typename Model::template Weights<const T>& w)
+      : embedding_(device, w.embed_tokens), norm_(device, w.norm), head_{device, {w.lm_head.matrix()}} {
     layers_.reserve(static_cast<std::size_t>(layers));
     for (index_t i = 0; i < layers; ++i) {
-      Model::with_layer(w, i, [&](auto kind, const auto& layer) { layers_.emplace_back(kind, layer); });
+      Model::with_layer(w, i, [&](auto kind, const auto& layer) { layers_.emplace_back(device, kind, layer); });
     }
-    if constexpr (Layout::has_residuals) output_mix_ = Model::Mix::template freeze<T>(w.output_attn_res);
+    if constexpr (Layout::has_residuals) {
+      output_mix_ = moved_to(device, Model::Mix::template freeze<T>(w.output_attn_res));
+    }
   }
+  explicit FrozenTarget(const typename Model::template Weights<const T>& w) requires std::same_as<D, Cpu>
+      : FrozenTarget(Cpu{}, w) {}
 
   /// Bytes of scratch that forward takes for `tokens` new tokens of each of `sequences` sequences.
   static constexpr std::size_t scratch_bytes(index_t sequences, index_t tokens) {
@@ -71,9 +79,7 @@ class FrozenTarget {
   /// Processes new tokens, those of each sequence behind what the state knows of it; one that has none stays as it is.
   /// No result depends on how tokens are cut into calls or on the other rows.
   /// \throws Error, the state as it was, on ids out of range, sizes that do not fit and a full state
-  template <Device D>
-  void forward(const D& device, TargetState<Given, T, D>& state, const NewTokens& tokens, const TargetOutput<T>& out,
-               arena_t<D>& arena) const {
+  void forward(const D& device, State& state, const NewTokens& tokens, const Output& out, arena_t<D>& arena) const {
     check(state, tokens, out);
     const index_t sequences = tokens.sequences(), rows = tokens.rows();
     if (rows == 0) return;
@@ -88,7 +94,7 @@ class FrozenTarget {
       if (n == 0) return;
       ArenaSlice slice(memory + bytes_of(tokens, 0, first), bytes_of(tokens, first, count));
       const auto steps = state.steps(first, count, [&](index_t b) { return tokens.count(b); });
-      run(Call<D>{part_device, state, steps, rows_of(out, row, n), slice}, tokens);
+      run(Call{part_device, state, steps, rows_of(out, row, n), slice}, tokens);
     });
     for (index_t b = 0; b < sequences; ++b) {
       if (tokens.count(b) > 0) state.finish(state.step(b, tokens.count(b)));
@@ -96,12 +102,12 @@ class FrozenTarget {
   }
 
   /// For drafts that have none of their own: [vocab, hidden], and lm_head.
-  const Matrix<const T>& embedding() const { return embedding_; }
-  const PrepackedLinear<T>& head() const { return head_; }
+  const Matrix<const E>& embedding() const { return embedding_.view(); }
+  const PrepackedLinear<E>& head() const { return head_; }
 
   /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
   /// \throws Error on other shapes
-  template <Device D, AnyView X, AnyView Y>
+  template <AnyView X, AnyView Y>
   void compute_logits(const D& device, const X& last, const Y& logits) const {
     require_shape("target: last", last, last.extent(0), hidden);
     require_shape("target: logits", logits, last.extent(0), Config::vocab_size);
@@ -110,16 +116,15 @@ class FrozenTarget {
 
  private:
   /// Some sequences of a batch.
-  template <Device D>
   struct Call {
-    D device;
-    TargetState<Given, T, D>& state;
+    const D& device;
+    State& state;
     std::span<const SequenceStep> steps;  ///< of those that have new tokens
-    TargetOutput<T> out;
+    Output out;
     ArenaSlice& arena;
   };
 
-  static TargetOutput<T> rows_of(const TargetOutput<T>& out, index_t begin, index_t count) {
+  static Output rows_of(const Output& out, index_t begin, index_t count) {
     return {out.last.rows(begin, count), out.taps, out.taps.empty() ? out.tapped : out.tapped.rows(begin, count)};
   }
 
@@ -138,8 +143,7 @@ class FrozenTarget {
     return sum;
   }
 
-  template <Device D>
-  void run(const Call<D>& call, const NewTokens& tokens) const {
+  void run(const Call& call, const NewTokens& tokens) const {
     auto a = Streams::allocate(call.arena, call.out.last.extent(0));
     embed(call, tokens, a.current());
     tap(call, {Tap::What::embedding}, a.current());
@@ -147,8 +151,7 @@ class FrozenTarget {
     finish(call, a);
   }
 
-  template <Device D>
-  static void check(const TargetState<Given, T, D>& state, const NewTokens& tokens, const TargetOutput<T>& out) {
+  static void check(const State& state, const NewTokens& tokens, const Output& out) {
     const auto want = [](const char* what, index_t found, index_t wanted) {
       if (found != wanted) throw Error(std::string("target: ") + what, std::to_string(found), std::to_string(wanted));
     };
@@ -170,16 +173,24 @@ class FrozenTarget {
     }
   }
 
-  template <Device D>
-  void embed(const Call<D>& call, const NewTokens& tokens, const Matrix<T>& x) const {
-    for (const SequenceStep& step : call.steps) {
-      const Vector<const index_t> ids(tokens.of(step.sequence).data(), step.tokens);
-      embedding_forward<T>(call.device, ids, embedding_, x.rows(step.row, step.tokens));
+  void embed(const Call& call, const NewTokens& tokens, const Matrix<E>& x) const {
+    if constexpr (shares_memory<D>) {
+      for (const SequenceStep& step : call.steps) {
+        const Vector<const index_t> ids(tokens.of(step.sequence).data(), step.tokens);
+        embedding_forward<E>(call.device, ids, embedding(), x.rows(step.row, step.tokens));
+      }
+    } else {
+      Scope scope(call.arena);
+      const Vector<element_t<D, index_t>> ids(call.arena.template take<element_t<D, index_t>>(x.extent(0)), x.extent(0));
+      for (const SequenceStep& step : call.steps) {
+        upload(call.device, Vector<const index_t>(tokens.of(step.sequence).data(), step.tokens),
+               ids.rows(step.row, step.tokens));
+      }
+      embedding_forward<E>(call.device, ids, embedding(), x);
     }
   }
 
-  template <Device D>
-  static void tap(const Call<D>& call, const Tap& which, const Matrix<T>& x) {
+  static void tap(const Call& call, const Tap& which, const Matrix<E>& x) {
     for (std::size_t i = 0; i < call.out.taps.size(); ++i) {
       const Tap& wanted = call.out.taps[i];
       if (wanted.what != which.what || (has_layer(which) && wanted.layer != which.layer)) continue;
@@ -191,29 +202,26 @@ class FrozenTarget {
   }
 
   /// What the layer after `layer` reads, before its norm.
-  template <Device D>
-  const Matrix<T>& mix(const Call<D>& call, const Buffer<S>& w, const Streams& a) const {
+  const Matrix<E>& mix(const Call& call, const buffer_t<D, S>& w, const Streams& a) const {
     if (!Layout::has_residuals || a.blocks == 0) return a.current();
-    attention_residual<T, const S>(call.device, a.values(), Vector<const S>(w.data(), hidden), Config::rms_norm_eps,
+    attention_residual<E, const S>(call.device, a.values(), Vector<const S>(w.data(), hidden), Config::rms_norm_eps,
                                    a.mixed);
     return a.mixed;
   }
 
-  template <Device D>
-  void norm(const Call<D>& call, const Vector<const T>& w, const Matrix<T>& x, const Matrix<T>& y) const {
-    rms_norm_forward<T>(call.device, w, Config::rms_norm_eps, x, y);
+  void norm(const Call& call, const Vector<const E>& w, const Matrix<E>& x, const Matrix<E>& y) const {
+    rms_norm_forward<E>(call.device, w, Config::rms_norm_eps, x, y);
   }
 
-  template <Device D>
-  void run_layer(const Call<D>& call, index_t i, Streams& a) const {
+  void run_layer(const Call& call, index_t i, Streams& a) const {
     const Layer& layer = layers_[static_cast<std::size_t>(i)];
-    const Matrix<T>& input = mix(call, layer.attention_mix, a);
+    const Matrix<E>& input = mix(call, layer.attention_mix, a);
     if (i > 0) tap(call, {Tap::What::residual_mixture, i - 1}, input);
-    norm(call, layer.input_norm, input, a.normed);
+    norm(call, layer.input_norm.view(), input, a.normed);
     // A block's start stays as it is; the sum begins anew with this layer's attention.
     if (Layout::begins_block(i)) ++a.blocks;
     attend(call, i, a, Layout::begins_block(i) ? Into::overwrite : Into::accumulate);
-    norm(call, layer.mlp_norm, mix(call, layer.mlp_mix, a), a.normed);
+    norm(call, layer.mlp_norm.view(), mix(call, layer.mlp_mix, a), a.normed);
     if (layer.moe) {
       LatentMoe<Config>::forward(call.device, *layer.moe, a.normed, a.current(), Into::accumulate, call.arena);
     } else {
@@ -223,32 +231,30 @@ class FrozenTarget {
     tap(call, {Tap::What::running_sum, i}, a.current());
   }
 
-  template <Device D>
-  void attend(const Call<D>& call, index_t i, const Streams& a, Into into) const {
+  void attend(const Call& call, index_t i, const Streams& a, Into into) const {
     const Layer& layer = layers_[static_cast<std::size_t>(i)];
     const index_t slot = Layout::attention_slot(i);
     if (layer.kda) {
-      KdaAttention<Config>::template forward<T>(call.device, *layer.kda, call.state.kda(slot, call.steps), a.normed,
+      KdaAttention<Config>::template forward<E>(call.device, *layer.kda, call.state.kda(slot, call.steps), a.normed,
                                                 a.current(), into, call.arena);
     } else {
-      MlaAttention<Config>::template forward<T>(call.device, *layer.mla, call.state.mla(slot, call.steps), a.normed,
+      MlaAttention<Config>::template forward<E>(call.device, *layer.mla, call.state.mla(slot, call.steps), a.normed,
                                                 a.current(), into, call.arena);
     }
   }
 
-  template <Device D>
-  void finish(const Call<D>& call, const Streams& a) const {
-    const Matrix<T>& input = mix(call, output_mix_, a);
+  void finish(const Call& call, const Streams& a) const {
+    const Matrix<E>& input = mix(call, output_mix_, a);
     tap(call, {Tap::What::residual_mixture, layers - 1}, input);
-    norm(call, norm_, input, call.out.last);
+    norm(call, norm_.view(), input, call.out.last);
     tap(call, {Tap::What::post_norm}, call.out.last);
   }
 
-  Matrix<const T> embedding_;
-  Vector<const T> norm_;
-  PrepackedLinear<T> head_;
+  Held<D, T, dyn, dyn> embedding_;
+  Held<D, T, dyn> norm_;
+  PrepackedLinear<E> head_;
   std::vector<Layer> layers_;
-  Buffer<S> output_mix_;
+  buffer_t<D, S> output_mix_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

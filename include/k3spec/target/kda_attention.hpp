@@ -14,6 +14,7 @@
 #include <span>
 #include <type_traits>
 
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
@@ -93,22 +94,23 @@ struct KdaAttention {
   template <class T>
   struct Prepacked {
     using S = accumulate_t<T>;
+    using D = place_t<T>;
+    using Host = value_t<T>;
+    using Sum = scalar_t<T>;
     PrepackedLinear<T> in, decay_up, gate_up, out;
-    Buffer<S> conv;  ///< [3, taps, width]
-    Buffer<S> rate;  ///< [width]: exp(A_log) of the channel's head
-    Vector<const S> dt_bias, o_norm;
+    buffer_t<D, Sum> conv;  ///< [3, taps, width]
+    buffer_t<D, Sum> rate;  ///< [width]: exp(A_log) of the channel's head
+    Held<D, Sum, dyn> dt_bias, o_norm;
 
-    explicit Prepacked(const Weights<const T>& w)
-        : in(make_in(w)),
-          decay_up{w.f_b_proj.weight.matrix()},
-          out{w.o_proj.weight.matrix()},
-          conv(3 * taps * width),
-          rate(width),
-          dt_bias(w.dt_bias),
-          o_norm(w.o_norm) {
-      if constexpr (!full_rank_gate) gate_up = PrepackedLinear<T>{w.g_b_proj.weight.matrix()};
-      turn(w.q_conv1d, 0), turn(w.k_conv1d, 1), turn(w.v_conv1d, 2);
-      for (index_t c = 0; c < width; ++c) rate[c] = std::exp(w.a_log(c / dim));
+    Prepacked(const D& device, const Weights<const Host>& w)
+        : in(make_in(device, w)),
+          decay_up{device, {w.f_b_proj.weight.matrix()}},
+          out{device, {w.o_proj.weight.matrix()}},
+          conv(moved_to(device, turned(w))),
+          rate(moved_to(device, rates(w))),
+          dt_bias(device, w.dt_bias),
+          o_norm(device, w.o_norm) {
+      if constexpr (!full_rank_gate) gate_up = PrepackedLinear<T>{device, {w.g_b_proj.weight.matrix()}};
     }
 
     Matrix<const S> taps_of(index_t which) const {
@@ -116,18 +118,30 @@ struct KdaAttention {
     }
 
    private:
-    static PrepackedLinear<T> make_in(const Weights<const T>& w) {
+    static PrepackedLinear<T> make_in(const D& device, const Weights<const Host>& w) {
       const auto gate = [&] {
         if constexpr (full_rank_gate) return w.g_proj.weight.matrix();
         if constexpr (!full_rank_gate) return w.g_a_proj.weight.matrix();
       };
-      return {w.q_proj.weight.matrix(),   w.k_proj.weight.matrix(), w.v_proj.weight.matrix(),
-              w.f_a_proj.weight.matrix(), w.b_proj.weight.matrix(), gate()};
+      return {device,
+              {w.q_proj.weight.matrix(), w.k_proj.weight.matrix(), w.v_proj.weight.matrix(),
+               w.f_a_proj.weight.matrix(), w.b_proj.weight.matrix(), gate()}};
     }
-    void turn(const Conv<const T>& from, index_t which) {
-      for (index_t c = 0; c < width; ++c) {
-        for (index_t j = 0; j < taps; ++j) conv[(which * taps + j) * width + c] = from.weight(c, 0, j);
+    /// The convolutions of q, k and v with their axes turned.
+    static Buffer<Sum> turned(const Weights<const Host>& w) {
+      Buffer<Sum> all(3 * taps * width);
+      Sum* to = all.data();
+      for (const auto* from : {&w.q_conv1d, &w.k_conv1d, &w.v_conv1d}) {
+        for (index_t j = 0; j < taps; ++j) {
+          for (index_t c = 0; c < width; ++c) *to++ = from->weight(c, 0, j);
+        }
       }
+      return all;
+    }
+    static Buffer<Sum> rates(const Weights<const Host>& w) {
+      Buffer<Sum> all(width);
+      for (index_t c = 0; c < width; ++c) all[c] = std::exp(w.a_log(c / dim));
+      return all;
     }
   };
 
@@ -193,7 +207,7 @@ struct KdaAttention {
     evaluate(device, kda_unit_formula(1 / std::sqrt(static_cast<double>(dim))), per_head(s.q), per_head(s.q));
     evaluate(device, kda_unit_formula(1), per_head(s.k), per_head(s.k));
     w.decay_up.forward(device, s.in.columns(f_at, dim), s.decay);
-    evaluate(device, exp(log_decay()), s.decay, s.decay, rate, w.dt_bias);
+    evaluate(device, exp(log_decay()), s.decay, s.decay, rate, w.dt_bias.view());
     evaluate(device, sigmoid(expr::arg<0>), s.beta, s.in.columns(b_at, heads));
   }
 
@@ -207,7 +221,7 @@ struct KdaAttention {
 
   template <class T, Device D>
   static void gate(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
-    rms_norm_forward<accumulate_t<T>>(device, w.o_norm, Config::rms_norm_eps, per_head(s.o), per_head(s.o));
+    rms_norm_forward<accumulate_t<T>>(device, w.o_norm.view(), Config::rms_norm_eps, per_head(s.o), per_head(s.o));
     if constexpr (full_rank_gate) {
       evaluate(device, output_gate_formula(), s.gated, s.o, s.in.columns(gate_at, width));
     } else {

@@ -74,7 +74,7 @@ struct LatentMoe {
   /// Stands for shared experts that a config does not have.
   template <class T>
   struct NothingPrepacked {
-    explicit NothingPrepacked(const typename Absent::template Weights<const T>&) {}
+    NothingPrepacked(const place_t<T>&, const typename Absent::template Weights<const value_t<T>>&) {}
   };
 
   /// The weights made ready. Keeps views of the small ones.
@@ -85,22 +85,25 @@ struct LatentMoe {
     PrepackedLinear<T> router, down, up;
     PrepackedGroups<T> experts_in, experts_out;  ///< gate beside up, and down
     SharedMlpOrNone shared;
-    Vector<const accumulate_t<T>> correction;
-    Vector<const T> norm;
+    using D = place_t<T>;
+    using Host = value_t<T>;
+    Held<D, scalar_t<T>, dyn> correction;
+    Held<D, Host, dyn> norm;
 
-    explicit Prepacked(const Weights<const T>& w)
-        : router{w.gate.weight.matrix()},
-          down{w.routed_expert_down_proj.weight.matrix()},
-          up{w.routed_expert_up_proj.weight.matrix()},
-          experts_in(experts, 2 * inner, latent),
-          experts_out(experts, latent, inner),
-          shared(w.shared_experts),
-          correction(w.e_score_correction_bias) {
-      if constexpr (has_norm) norm = w.routed_expert_norm.weight;
+    Prepacked(const D& device, const Weights<const Host>& w)
+        : router{device, {w.gate.weight.matrix()}},
+          down{device, {w.routed_expert_down_proj.weight.matrix()}},
+          up{device, {w.routed_expert_up_proj.weight.matrix()}},
+          experts_in(device, experts, 2 * inner, latent),
+          experts_out(device, experts, latent, inner),
+          shared(device, w.shared_experts),
+          correction(device, w.e_score_correction_bias) {
+      if constexpr (has_norm) norm = Held<D, Host, dyn>(device, w.routed_expert_norm.weight);
       for (index_t e = 0; e < experts; ++e) {
         const auto& expert = w.experts_[static_cast<std::size_t>(e)];
-        experts_in.set(e, detail::Stacked<T>({expert.w1.weight.matrix(), expert.w3.weight.matrix()}).matrix());
-        experts_out.set(e, expert.w2.weight.matrix());
+        const detail::Stacked<Host> gate_up({expert.w1.weight.matrix(), expert.w3.weight.matrix()});
+        experts_in.set(device, e, gate_up.matrix());
+        experts_out.set(device, e, expert.w2.weight.matrix());
       }
     }
   };
@@ -161,7 +164,7 @@ struct LatentMoe {
     run_experts<T>(device, w, s);
     combine_experts(device, s.sorted, s.results, s.weights, s.routed);
     if constexpr (has_norm) {
-      rms_norm_forward<T>(device, w.norm, Config::rms_norm_eps, s.routed, s.normed);
+      rms_norm_forward<T>(device, w.norm.view(), Config::rms_norm_eps, s.routed, s.normed);
       w.up.forward(device, s.normed, y, into);
     } else {
       w.up.forward(device, s.routed, y, into);
@@ -174,7 +177,7 @@ struct LatentMoe {
   static void choose(const D& device, const Prepacked<T>& w, const X& x, const Scratch<T>& s) {
     w.router.forward(device, x, s.scores);
     evaluate(device, sigmoid(expr::arg<0>), s.scores, s.scores);
-    route<Config>(device, s.scores, w.correction, s.ids, s.weights);
+    route<Config>(device, s.scores, w.correction.view(), s.ids, s.weights);
     sort_by_expert(device, s.ids, s.sorted);
   }
 

@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
@@ -43,23 +44,30 @@ struct MlaAttention {
   struct Prepacked {
     PrepackedLinear<T> in, q_up, out;
     AbsorbedAttention<Config, T> attention;
-    Vector<const T> q_norm, kv_norm;
+    using D = place_t<T>;
+    using Host = value_t<T>;
+    Held<D, Host, dyn> q_norm, kv_norm;
 
-    explicit Prepacked(const Weights<const T>& w)
-        : out{w.o_proj.weight.matrix()}, attention(w.kv_b_proj.weight.matrix()), kv_norm(w.kv_a_layernorm.weight) {
-      in = make_in(w);
-      if constexpr (has_q_lora) q_up = PrepackedLinear<T>{w.q_b_proj.weight.matrix()}, q_norm = w.q_a_layernorm.weight;
+    Prepacked(const D& device, const Weights<const Host>& w)
+        : in(make_in(device, w)),
+          out{device, {w.o_proj.weight.matrix()}},
+          attention(device, w.kv_b_proj.weight.matrix()),
+          kv_norm(device, w.kv_a_layernorm.weight) {
+      if constexpr (has_q_lora) {
+        q_up = PrepackedLinear<T>{device, {w.q_b_proj.weight.matrix()}};
+        q_norm = Held<D, Host, dyn>(device, w.q_a_layernorm.weight);
+      }
     }
 
    private:
-    static PrepackedLinear<T> make_in(const Weights<const T>& w) {
+    static PrepackedLinear<T> make_in(const D& device, const Weights<const Host>& w) {
       const auto kv = w.kv_a_proj_with_mqa.weight.matrix();
       const auto q = [&] {
         if constexpr (has_q_lora) return w.q_a_proj.weight.matrix();
         if constexpr (!has_q_lora) return w.q_proj.weight.matrix();
       };
-      if constexpr (has_gate) return {kv, q(), w.g_proj.weight.matrix()};
-      if constexpr (!has_gate) return {kv, q()};
+      if constexpr (has_gate) return {device, {kv, q(), w.g_proj.weight.matrix()}};
+      if constexpr (!has_gate) return {device, {kv, q()}};
     }
   };
 
@@ -103,7 +111,7 @@ struct MlaAttention {
     w.in.forward(device, x, s.in);
     for (const auto& b : sequences) remember<T>(device, w, b, s);
     if constexpr (has_q_lora) {
-      rms_norm_forward<T>(device, w.q_norm, Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
+      rms_norm_forward<T>(device, w.q_norm.view(), Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
       w.q_up.forward(device, s.q_latent, s.q_up);
       w.attention.forward(device, sequences, s.q_up, s.value, s.attention);
     } else {
@@ -123,7 +131,7 @@ struct MlaAttention {
   static void remember(const D& device, const Prepacked<T>& w, const LatentSequence<T>& sequence, const Scratch<T>& s) {
     const auto from = s.in.rows(sequence.row, sequence.tokens);
     const auto to = sequence.cache.rows(sequence.sees.before, sequence.tokens);
-    rms_norm_forward<T>(device, w.kv_norm, Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
+    rms_norm_forward<T>(device, w.kv_norm.view(), Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
                         to.columns(0, kv_lora));
     evaluate(device, expr::arg<0>, to.columns(kv_lora, rope), from.columns(rope_at, rope));
   }

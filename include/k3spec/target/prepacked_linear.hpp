@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include <k3spec/backend/cpu/gemm_prepacked.hpp>
+#include <k3spec/backend/placed_weights.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/require_shape.hpp>
 
@@ -46,26 +46,30 @@ class Stacked {
 /// that read the same input become one, whose results stand side by side; no result's bits change by that.
 template <Element T>
 class PrepackedLinear {
+  using D = place_t<T>;
+  using HostMatrix = Matrix<const value_t<T>>;
+
  public:
   PrepackedLinear() = default;
 
-  /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in]
+  /// y = x [W_0; W_1; …]ᵀ with W_i [out_i, in], the host's
   /// \throws Error when they do not read the same number of features
-  PrepackedLinear(std::initializer_list<Matrix<const T>> weights) : packed_(detail::Stacked<T>(weights).matrix()) {}
+  PrepackedLinear(const D& device, std::initializer_list<HostMatrix> weights)
+      : packed_(device, detail::Stacked<value_t<T>>(weights).matrix()) {}
 
   /// y = x W with W [in, out]
-  static PrepackedLinear plain(const Matrix<const T>& w) {
+  static PrepackedLinear plain(const D& device, const HostMatrix& w) {
     const index_t in = w.extent(0), out = w.extent(1);
-    Buffer<T> turned(out * in);
+    Buffer<value_t<T>> turned(out * in);
     for (index_t i = 0; i < in; ++i) {
       for (index_t o = 0; o < out; ++o) turned[o * in + i] = w(i, o);
     }
-    return {Matrix<const T>(turned.data(), out, in)};
+    return {device, {HostMatrix(turned.data(), out, in)}};
   }
 
   /// y [rows, out] (= or +=) x [rows, in] Wᵀ
   /// \throws Error on other shapes
-  template <Device D, AnyView X, AnyView Y>
+  template <AnyView X, AnyView Y>
   void forward(const D& device, const X& x, const Y& y, Into into = Into::overwrite) const {
     require_rows("PrepackedLinear: y", y, x.extent(0));
     gemm(device, x.matrix(), packed_, y.matrix(), into);

@@ -44,6 +44,7 @@ struct TargetScratch {
   static constexpr std::size_t bytes(index_t tokens) {
     return plan_bytes([&](ArenaPlan& a) {
       ResidualStreams<Config, T>::allocate(a, tokens);
+      if (is_placed<T>) a.borrow(detail::piece<index_t>(tokens));  // of ids
       a.borrow(layer_bytes(tokens));
     });
   }

@@ -51,7 +51,8 @@ using MlaMemory = Rows<T, Config::kv_lora_rank + Config::qk_rope_head_dim>;
 template <ForTarget Given, Element T, Device D = Cpu>
 class TargetState {
   using Config = complete_target_t<Given>;
-  using S = accumulate_t<T>;
+  using E = element_t<D, T>;
+  using S = accumulate_t<E>;
   using Layout = TargetLayout<Config>;
   using Kda = KdaLayout<S, Config::kda_head_dim>;
   static constexpr index_t latent = Config::kv_lora_rank + Config::qk_rope_head_dim;
@@ -73,7 +74,7 @@ class TargetState {
     return static_cast<std::size_t>(size.sequences) *
            (static_cast<std::size_t>(e.latents + e.window) * sizeof(T) +
             static_cast<std::size_t>(e.recurrent + e.log) * sizeof(S) + sizeof(Position) + sizeof(SequenceStep) +
-            sizeof(KdaSequence<T>) + sizeof(LatentSequence<T>));
+            sizeof(KdaSequence<E>) + sizeof(LatentSequence<E>));
   }
 
   /// Sequences of length 0. \throws Error on sizes that are negative or cannot be addressed
@@ -132,7 +133,7 @@ class TargetState {
 
   // ---- For the layers: `layer` counts those with the same attention. Each throws Error where there is none such
 
-  KdaMemory<T> kda(index_t layer, index_t sequence) {
+  KdaMemory<E> kda(index_t layer, index_t sequence) {
     require_index("target state: KDA layer", layer, Layout::kda_layers);
     (void)checked(sequence);
     const Elements e = elements(size_);
@@ -141,26 +142,26 @@ class TargetState {
       return buffer.data() + sequence * size + layer * (size / each);
     };
     return {part(recurrent_, e.recurrent), part(log_, e.log),
-            Matrix<T>(part(window_, e.window), tail + size_.rollback, 3 * width), size_.rollback};
+            Matrix<E>(part(window_, e.window), tail + size_.rollback, 3 * width), size_.rollback};
   }
-  MlaMemory<Config, T> mla(index_t layer, index_t sequence) {
+  MlaMemory<Config, E> mla(index_t layer, index_t sequence) {
     require_index("target state: MLA layer", layer, Layout::mla_layers);
     (void)checked(sequence);
     const index_t each = size_.capacity * latent;
-    return MlaMemory<Config, T>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
+    return MlaMemory<Config, E>(latents_.data() + (sequence * Layout::mla_layers + layer) * each, size_.capacity);
   }
 
   /// The same of sequences that take steps, with what these do to them: what is given to the layer. Holds until the
   /// next call for any of them.
-  std::span<const KdaSequence<T>> kda(index_t layer, std::span<const SequenceStep> steps) {
+  std::span<const KdaSequence<E>> kda(index_t layer, std::span<const SequenceStep> steps) {
     return each(kda_, steps, [&](const SequenceStep& s) {
-      return KdaSequence<T>{kda(layer, s.sequence), s.row, s.tokens, s.pending, s.logged};
+      return KdaSequence<E>{kda(layer, s.sequence), s.row, s.tokens, s.pending, s.logged};
     });
   }
   /// Each new token sees all positions up to its own.
-  std::span<const LatentSequence<T>> mla(index_t layer, std::span<const SequenceStep> steps) {
+  std::span<const LatentSequence<E>> mla(index_t layer, std::span<const SequenceStep> steps) {
     return each(mla_, steps, [&](const SequenceStep& s) {
-      return LatentSequence<T>{mla(layer, s.sequence).matrix(), s.row, s.tokens, {s.length, s.tokens}};
+      return LatentSequence<E>{mla(layer, s.sequence).matrix(), s.row, s.tokens, {s.length, s.tokens}};
     });
   }
 
@@ -195,11 +196,11 @@ class TargetState {
 
  private:
   /// Runs all sequences of a KDA layer over what is pending, and over no new tokens.
-  static void bring_over(const D& device, std::span<const KdaSequence<T>> pending) {
+  static void bring_over(const D& device, std::span<const KdaSequence<E>> pending) {
     const auto count = static_cast<index_t>(pending.size());
     const Matrix<S> none(nullptr, 0, width), all(nullptr, 0, 3 * width), w(nullptr, tail + 1, width);
-    short_conv(device, ShortConv<T>{all, {w, w, w}, {none, none, none}, {}, pending.data(), count});
-    kda_recurrence(device, KdaRecurrence<T, Config::kda_head_dim>{none, none, none, none, Matrix<S>(nullptr, 0, heads),
+    short_conv(device, ShortConv<E>{all, {w, w, w}, {none, none, none}, {}, pending.data(), count});
+    kda_recurrence(device, KdaRecurrence<E, Config::kda_head_dim>{none, none, none, none, Matrix<S>(nullptr, 0, heads),
                                                                   none, pending.data(), count});
   }
 
@@ -239,8 +240,8 @@ class TargetState {
   // Of each sequence, in the host's memory; the last three only during a call.
   Buffer<Position> positions_;
   Buffer<SequenceStep> steps_;
-  Buffer<KdaSequence<T>> kda_;
-  Buffer<LatentSequence<T>> mla_;
+  Buffer<KdaSequence<E>> kda_;
+  Buffer<LatentSequence<E>> mla_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

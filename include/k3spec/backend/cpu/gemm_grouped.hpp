@@ -12,6 +12,13 @@
 
 namespace K3SPEC_NAMESPACE {
 
+namespace detail {
+inline void require_group(index_t group, index_t groups) {
+  if (group >= 0 && group < groups) return;
+  throw Error("PrepackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups - 1));
+}
+}  // namespace detail
+
 /// The weights W_g [N,K] of several groups as PrepackedWeights keep one, in one piece of memory.
 template <Element T>
 class PrepackedGroups {
@@ -21,17 +28,18 @@ class PrepackedGroups {
   /// Weights of 0.
   PrepackedGroups(index_t groups, index_t outputs, index_t inputs)
       : groups_(groups), outputs_(outputs), inputs_(inputs), memory_(groups * stride()) {}
+  PrepackedGroups(const Cpu&, index_t groups, index_t outputs, index_t inputs)
+      : PrepackedGroups(groups, outputs, inputs) {}
 
   /// Packs the weights of one group; once.
   /// \throws Error on a group that is not there, and a W of another shape
   void set(index_t group, const Matrix<const T>& w) {
-    if (group < 0 || group >= groups_) {
-      throw Error("PrepackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups_ - 1));
-    }
+    detail::require_group(group, groups_);
     detail::require_extent("PrepackedGroups: outputs", w.extent(0), outputs_);
     detail::require_extent("PrepackedGroups: inputs", w.extent(1), inputs_);
     detail::PrepackedPanels<T>::fill(w, memory_.data() + group * stride());
   }
+  void set(const Cpu&, index_t group, const Matrix<const T>& w) { set(group, w); }
 
   index_t groups() const { return groups_; }
   index_t outputs() const { return outputs_; }

@@ -57,6 +57,8 @@ class PrepackedWeights {
     detail::PrepackedPanels<T>::fill(w, memory_.data());
   }
 
+  PrepackedWeights(const Cpu&, const Matrix<const T>& w) : PrepackedWeights(w) {}
+
   /// What an object for W [N,K] will hold.
   static constexpr index_t bytes(index_t outputs, index_t inputs) {
     return detail::PrepackedPanels<T>::size(outputs, inputs) * static_cast<index_t>(sizeof(T));
