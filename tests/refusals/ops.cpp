@@ -202,6 +202,17 @@ TEST_CASE("products of groups of rows") {
     grouped_gemm(device, Vector<const index_t>(begin), a.matrix<const float>("x", 6, 4, Blame::any), weights,
                  a.matrix<float>("y", 6, 5));
   });
+  refuses({"ops/grouped_gemm.hpp grouped_mlp"}, [](Arguments& a) {
+    const PrepackedGroups<float> in(3, 10, 4), out(3, 7, 5);
+    const index_t n = a.extent("begin", 4), end = a.index("rows of a group", 6, 7);
+    const Vector<index_t> begin(a.memory<index_t>(n), n);
+    for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);
+    grouped_mlp(device, Vector<const index_t>(begin), expr::arg<0> * expr::arg<1>,
+                a.matrix<float>("x", 6, 4, Blame::any),
+                GroupedMlpParts<float, PrepackedGroups<float>>{in, out, a.matrix<float>("gate_up", 6, 10),
+                                                               a.matrix<float>("product", 6, 5)},
+                a.matrix<float>("y", 6, 7));
+  });
 }
 
 TEST_CASE("rotation") {

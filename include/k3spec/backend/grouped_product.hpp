@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Products of groups of rows with weights of their own, on every device: the problem of ops/grouped_gemm.hpp.
-/// defines: GroupedProduct
+/// defines: GroupedProduct, GroupedMlp
 
 #include <type_traits>
 
@@ -21,6 +21,19 @@ struct GroupedProduct {
   Matrix<C> c;             ///< [rows, N]
 };
 
+/// Gated MLPs of groups of rows, each with weights of its own: [gate ‖ up] = in, product = f(gate, up), out of product.
+template <class T, class W>
+struct GroupedMlp {
+  using S = accumulate_t<T>;
+  GroupedProduct<T, W, S> in;   ///< [rows, K] -> [rows, 2 · inner]
+  Matrix<T> product;            ///< [rows, inner]
+  GroupedProduct<T, W, S> out;  ///< product -> [rows, N]
+
+  constexpr Matrix<S> gate() const { return in.c.columns(0, product.extent(1)); }
+  constexpr Matrix<S> up() const { return in.c.columns(product.extent(1), product.extent(1)); }
+};
+
 static_assert(std::is_trivially_copyable_v<GroupedProduct<bfloat16, bfloat16, float>>);
+static_assert(std::is_trivially_copyable_v<GroupedMlp<bfloat16, bfloat16>>);
 
 }  // namespace K3SPEC_NAMESPACE

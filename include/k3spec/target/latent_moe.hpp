@@ -184,9 +184,9 @@ struct LatentMoe {
   /// Each expert on its own rows.
   template <class T, Device D>
   static void run_experts(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
-    grouped_gemm(device, s.sorted.begin, s.gathered, w.experts_in, s.gate_up);
-    evaluate(device, SiTU<Config>::formula(), s.product, s.gate_up.columns(0, inner), s.gate_up.columns(inner, inner));
-    grouped_gemm(device, s.sorted.begin, s.product, w.experts_out, s.results);
+    using Parts = GroupedMlpParts<T, PrepackedGroups<T>>;
+    grouped_mlp(device, s.sorted.begin, SiTU<Config>::formula(), s.gathered,
+                Parts{w.experts_in, w.experts_out, s.gate_up, s.product}, s.results);
   }
 };
 

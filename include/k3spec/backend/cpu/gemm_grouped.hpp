@@ -1,11 +1,12 @@
 #pragma once
 /// \file
 /// Products of groups of rows with frozen weights of their own. With much work threads take groups, each alone.
-/// defines: PrepackedGroups, require_groups, grouped_gemm_kernel
+/// defines: PrepackedGroups, require_groups, grouped_gemm_kernel, grouped_mlp_kernel
 
 #include <string>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/backend/grouped_product.hpp>
 #include <k3spec/core/require_shape.hpp>
@@ -61,20 +62,52 @@ inline void require_groups(const Cpu&, const Vector<const index_t>& begin, index
   }
 }
 
+namespace cpu {
+/// The product of group g.
+template <class A, class T, class C>
+void multiply_group(const GroupedProduct<A, T, C>& x, index_t g) {
+  const index_t begin = x.begin[g], count = x.begin[g + 1] - begin, n = x.c.extent(1), k = x.a.extent(1);
+  detail::multiply(Cpu{1}, detail::Product<A, detail::PrepackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
+                                                                        {x.weights + g * x.weights_stride, k},
+                                                                        x.c.row(begin),
+                                                                        x.c.row_stride(),
+                                                                        count,
+                                                                        n,
+                                                                        k,
+                                                                        false});
+}
+/// Multiply-adds of all groups.
+template <class A, class T, class C>
+index_t work_of(const GroupedProduct<A, T, C>& x) {
+  return x.a.extent(0) * x.c.extent(1) * x.a.extent(1);
+}
+}  // namespace cpu
+
 /// See ops/grouped_gemm.hpp, which has compared the shapes.
 template <class A, class T, class C>
 void grouped_gemm_kernel(const Cpu& device, const GroupedProduct<A, T, C>& x) {
-  const index_t rows = x.a.extent(0), n = x.c.extent(1), k = x.a.extent(1);
-  parallel_for(cpu::for_work(device, rows * n * k), x.groups, [&](index_t g) {
-    const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
-    detail::multiply(Cpu{1}, detail::Product<A, detail::PrepackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
-                                                                          {x.weights + g * x.weights_stride, k},
-                                                                          x.c.row(begin),
-                                                                          x.c.row_stride(),
-                                                                          count,
-                                                                          n,
-                                                                          k,
-                                                                          false});
+  parallel_for(cpu::for_work(device, cpu::work_of(x)), x.groups, [&](index_t g) { cpu::multiply_group(x, g); });
+}
+
+/// A device without a better way: one after the other for all groups.
+template <Device D, class F, class T, class W>
+void grouped_mlp_kernel(const D& device, const F& formula, const GroupedMlp<T, W>& x) {
+  grouped_gemm_kernel(device, x.in);
+  evaluate(device, formula, x.product, x.gate(), x.up());
+  grouped_gemm_kernel(device, x.out);
+}
+
+/// A group's rows stay in a thread's cache all the way.
+template <class F, class T, class W>
+void grouped_mlp_kernel(const Cpu& device, const F& formula, const GroupedMlp<T, W>& x) {
+  const Cpu across = cpu::for_work(device, cpu::work_of(x.in) + cpu::work_of(x.out));
+  parallel_for(across, x.in.groups, [&](index_t g) {
+    const index_t begin = x.in.begin[g], count = x.in.begin[g + 1] - begin;
+    if (count == 0) return;
+    const auto part = [&](const auto& m) { return m.rows(begin, count); };
+    cpu::multiply_group(x.in, g);
+    evaluate(Cpu{1}, formula, part(x.product), part(x.gate()), part(x.up()));
+    cpu::multiply_group(x.out, g);
   });
 }
 
