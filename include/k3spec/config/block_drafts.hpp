@@ -50,6 +50,8 @@ struct DFlash : detail::BlockDraft<Target> {
 template <class Target>
 struct DSpark : detail::BlockDraft<Target> {
   static constexpr index_t block_size = 5;
+  /// eps of q_a_layernorm and kv_a_layernorm.
+  static constexpr double mla_norm_eps = 1e-5;
   /// Width of the Markov head; 0: no head.
   static constexpr index_t markov_rank = 256;
   static constexpr MarkovHeadType markov_head_type = MarkovHeadType::vanilla;
@@ -61,25 +63,25 @@ struct DSpark : detail::BlockDraft<Target> {
 };
 
 /// The recipes people run on K3.
-struct KimiK3DFlash : DFlash<KimiK3> {
+struct KimiK3DFlash : DFlash<KimiK3Target> {
   static constexpr index_t block_size = 16;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };
 /// DSpark for Kimi K3 in its published size.
-struct KimiK3DSpark : DSpark<KimiK3> {
+struct KimiK3DSpark : DSpark<KimiK3Target> {
   static constexpr index_t num_draft_layers = 3;
   static constexpr std::optional<index_t> mask_token_id = 163824;
 };
 
 /// Drafts for the bundled miniature, which has a mask token of its own. Causal and with a window: nothing rotates keys,
 /// so else the masks of a block would all be the same query over the same keys, and their slots would say the same.
-struct KimiK3TinyDFlash : DFlash<KimiK3Tiny> {
+struct KimiK3TinyDFlash : DFlash<KimiK3TinyTarget> {
   static constexpr std::optional<index_t> mask_token_id = 259;
   static constexpr bool block_causal = true;
   static constexpr std::optional<index_t> sliding_window = 8;
 };
 /// DSpark for the miniature of Kimi K3.
-struct KimiK3TinyDSpark : DSpark<KimiK3Tiny> {
+struct KimiK3TinyDSpark : DSpark<KimiK3TinyTarget> {
   static constexpr std::optional<index_t> mask_token_id = 259;
   static constexpr bool block_causal = true;
   static constexpr std::optional<index_t> sliding_window = 8;

@@ -15,8 +15,8 @@
 #include <type_traits>
 
 #include <k3spec/config/block_drafts.hpp>
-#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/yarn.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -2,29 +2,20 @@
 /// \file
 /// EAGLE-3 drafts with DeepSeek-V3's attention block (arXiv 2412.19437) as types: rotary positions, SwiGLU, no output
 /// gate. The target they draft for is another model's; only its sizes stand here.
-/// defines: Yarn, configs::DeepSeekV3, configs::DeepSeekV3Tiny
+/// defines: configs::DeepSeekV3Target, configs::DeepSeekV3, configs::DeepSeekV3Tiny
 
 #include <optional>
 
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/yarn.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// YaRN (arXiv 2309.00071): rotary frequencies stretched for positions beyond those a model was first trained on.
-struct Yarn {
-  double factor, beta_fast, beta_slow;
-  index_t original_max_position_embeddings;
-  /// Temperature of the softmax, 0.1·mscale_all_dim·ln(factor) + 1: only where softmax_mscale says so.
-  double mscale = 1, mscale_all_dim = 1;
-
-  friend constexpr bool operator==(const Yarn&, const Yarn&) = default;
-};
-
 namespace configs {
 
-/// A draft for DeepSeek-V3 in its published size. Names are those of the checkpoint's config.json.
-struct DeepSeekV3 {
+/// DeepSeek-V3 as far as a draft for it needs it. Names are those of the checkpoint's config.json.
+struct DeepSeekV3Target {
   static constexpr Backbone backbone = Backbone::deepseek_v3;
 
   static constexpr index_t vocab_size = 129280;
@@ -47,8 +38,6 @@ struct DeepSeekV3 {
   static constexpr index_t v_head_dim = 128;
   static constexpr bool mla_use_nope = false;
   static constexpr bool mla_use_output_gate = false;
-  /// eps of q_a_layernorm and kv_a_layernorm.
-  static constexpr double mla_norm_eps = 1e-6;
 
   // Rotary positions.
   static constexpr double rope_theta = 10000;
@@ -56,16 +45,12 @@ struct DeepSeekV3 {
   static constexpr std::optional<Yarn> rope_scaling = Yarn{40, 32, 1, 4096};
   static constexpr index_t max_position_embeddings = 163840;
   static constexpr SoftmaxMscale softmax_mscale = SoftmaxMscale::none;
+};
 
-  // EAGLE-3 draft.
-  static constexpr index_t draft_vocab_size = 32000;
-  static constexpr index_t num_aux_hidden_states = 3;
-  static constexpr index_t target_hidden_size = 7168;
-  /// EAGLE-3.1: every auxiliary state is normed before fc.
-  static constexpr bool fc_norm = false;
-  /// EAGLE-3.1: the step emits its post-norm state.
-  static constexpr bool norm_output = false;
-  static constexpr bool train_embeddings = false;
+/// A draft for DeepSeek-V3 in its published size.
+struct DeepSeekV3 : Eagle3<DeepSeekV3Target> {
+  /// eps of q_a_layernorm and kv_a_layernorm.
+  static constexpr double mla_norm_eps = 1e-6;
 };
 
 /// A draft with this block for the trained miniature of Kimi K3 (configs::KimiK3Tiny), whose vocabulary it has.

@@ -4,8 +4,8 @@
 /// comparing and writing cannot disagree. Rotary positions stand in one of two forms: see io/rope_config.hpp.
 /// defines: visit_target_fields, visit_eagle3_fields, visit_dflash_fields, visit_dspark_fields, visit_yarn_fields
 
-#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/kimi_k3.hpp>
+#include <k3spec/config/yarn.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -10,12 +10,14 @@
 /// With K3SPEC_CHANGE (config/change.hpp) a misspelt member is an error; one that is missing always is
 /// (config/complete.hpp).
 ///
-/// defines: Backbone, configs::KimiK3, configs::KimiK3Small, configs::KimiK3Tiny
+/// defines: Backbone, configs::KimiK3Target, configs::KimiK3SmallTarget, configs::KimiK3TinyTarget, configs::KimiK3,
+///          configs::KimiK3Small, configs::KimiK3Tiny
 
 #include <array>
 #include <optional>
 
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/config/eagle3.hpp>
 
 /// \namespace k3spec::configs
 /// Model dimensions as types.
@@ -41,7 +43,7 @@ constexpr auto every_fourth_and_last() {
 }  // namespace detail
 
 /// Kimi K3 as published: 2.8T parameters, 93 layers. Names are those of the checkpoint's config.json.
-struct KimiK3 {
+struct KimiK3Target {
   static constexpr Backbone backbone = Backbone::kimi_k3;
 
   static constexpr index_t vocab_size = 163840;
@@ -102,23 +104,12 @@ struct KimiK3 {
   // Attention residuals; none: a plain residual stream.
   static constexpr std::optional<index_t> attn_res_block_size = 12;
 
-  /// eps of q_a_layernorm and kv_a_layernorm: inside the target, and in EAGLE-3 and DSpark drafts.
+  /// eps of q_a_layernorm and kv_a_layernorm inside the target.
   static constexpr double target_mla_norm_eps = 1e-6;
-  static constexpr double mla_norm_eps = 1e-5;
-
-  // EAGLE-3 draft.
-  static constexpr index_t draft_vocab_size = 32000;
-  static constexpr index_t num_aux_hidden_states = 3;
-  static constexpr index_t target_hidden_size = 7168;
-  /// EAGLE-3.1: every auxiliary state is normed before fc.
-  static constexpr bool fc_norm = false;
-  /// EAGLE-3.1: the step emits its post-norm state.
-  static constexpr bool norm_output = false;
-  static constexpr bool train_embeddings = false;
 };
 
 /// The public 0.18B miniature of Kimi K3.
-struct KimiK3Small : KimiK3 {
+struct KimiK3SmallTarget : KimiK3Target {
   static constexpr index_t hidden_size = 512;
   static constexpr index_t intermediate_size = 1024;
   static constexpr index_t num_hidden_layers = 4;
@@ -138,11 +129,10 @@ struct KimiK3Small : KimiK3 {
   static constexpr index_t moe_intermediate_size = 256;
   static constexpr index_t routed_expert_hidden_size = 256;
   static constexpr std::optional<index_t> attn_res_block_size = 4;
-  static constexpr index_t target_hidden_size = 512;
 };
 
 /// The trained miniature in examples/data/k3-tiny: byte vocabulary, 2.48M parameters.
-struct KimiK3Tiny : KimiK3 {
+struct KimiK3TinyTarget : KimiK3Target {
   static constexpr index_t vocab_size = 260;
   static constexpr index_t hidden_size = 128;
   static constexpr index_t intermediate_size = 256;
@@ -168,8 +158,13 @@ struct KimiK3Tiny : KimiK3 {
   static constexpr index_t moe_intermediate_size = 64;
   static constexpr index_t routed_expert_hidden_size = 64;
   static constexpr std::optional<index_t> attn_res_block_size = 4;
+};
+
+/// EAGLE-3 drafts of these targets, and the targets themselves: a draft's config is its target's, too.
+struct KimiK3 : Eagle3<KimiK3Target> {};
+struct KimiK3Small : Eagle3<KimiK3SmallTarget> {};
+struct KimiK3Tiny : Eagle3<KimiK3TinyTarget> {
   static constexpr index_t draft_vocab_size = 64;
-  static constexpr index_t target_hidden_size = 128;
 };
 
 }  // namespace configs

@@ -45,8 +45,8 @@ namespace detail {
 /// original ones.
 template <class Config>
 constexpr std::optional<Yarn> engine_yarn() {
-  std::optional<Yarn> yarn = Config::rope_scaling;
-  if (!yarn || Config::max_position_embeddings <= yarn->original_max_position_embeddings) return std::nullopt;
+  std::optional<Yarn> yarn = effective_yarn<Config>();
+  if (!yarn) return std::nullopt;
   const bool scaled = Config::softmax_mscale == SoftmaxMscale::yarn_mscale_squared;
   yarn->mscale = yarn->mscale_all_dim = scaled ? yarn->mscale_all_dim : 0;
   return yarn;

@@ -18,7 +18,7 @@
 #include <optional>
 
 #include <k3spec/backend/cpu/rope.hpp>
-#include <k3spec/config/deepseek_v3.hpp>
+#include <k3spec/config/yarn.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/require_shape.hpp>
 
@@ -56,14 +56,6 @@ void stretch(RopeFrequencies<Rope>& f, double theta, const Yarn& yarn) {
   }
 }
 
-/// The config's YaRN where it has an effect: where positions go beyond the original ones.
-template <class Config>
-constexpr std::optional<Yarn> effective_yarn() {
-  constexpr std::optional<Yarn> yarn = Config::rope_scaling;
-  if (yarn && Config::max_position_embeddings > yarn->original_max_position_embeddings) return yarn;
-  return std::nullopt;
-}
-
 }  // namespace detail
 
 /// Angles per position, [rope/2].
@@ -72,7 +64,7 @@ const RopeFrequencies<Config::qk_rope_head_dim>& rope_frequencies() {
   constexpr index_t rope = Config::qk_rope_head_dim;
   static const auto frequencies = [] {
     auto f = detail::plain_frequencies<rope>(Config::rope_theta);
-    if (const auto yarn = detail::effective_yarn<Config>()) detail::stretch<rope>(f, Config::rope_theta, *yarn);
+    if (const auto yarn = effective_yarn<Config>()) detail::stretch<rope>(f, Config::rope_theta, *yarn);
     return f;
   }();
   return frequencies;
@@ -81,7 +73,7 @@ const RopeFrequencies<Config::qk_rope_head_dim>& rope_frequencies() {
 /// YaRN's temperature, 0.1 · mscale_all_dim · ln(factor) + 1; 1 where YaRN has no effect.
 template <class Config>
 double yarn_mscale() {
-  const auto yarn = detail::effective_yarn<Config>();
+  const auto yarn = effective_yarn<Config>();
   return yarn && yarn->factor > 1 ? 0.1 * yarn->mscale_all_dim * std::log(yarn->factor) + 1 : 1.0;
 }
 

@@ -1,4 +1,4 @@
-// expect: MarkovHead: markov_rank must not be negative
+// expect: MarkovHead: markov_rank must be positive
 // expect: ConfidenceHead: confidence_head_with_markov needs a Markov head
 #include <k3spec/layers/confidence_head.hpp>
 #include <k3spec/layers/markov_head.hpp>
