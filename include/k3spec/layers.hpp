@@ -16,11 +16,14 @@
 #include <k3spec/core/finite.hpp>
 #include <k3spec/core/float_math.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/host_device.hpp>
 #include <k3spec/core/instruction_set.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/placed.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/core/range.hpp>
 #include <k3spec/core/require_shape.hpp>
@@ -36,11 +39,13 @@
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/config/draft_kind.hpp>
+#include <k3spec/config/eagle3.hpp>
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/config/parallel_options.hpp>
 #include <k3spec/config/stop_tokens.hpp>
+#include <k3spec/config/yarn.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/check.hpp>
@@ -67,6 +72,7 @@
 #include <k3spec/backend/cpu/embedding.hpp>
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
 #include <k3spec/backend/cpu/gemm_grouped.hpp>
@@ -84,6 +90,7 @@
 #include <k3spec/backend/cpu/rope.hpp>
 #include <k3spec/backend/cpu/route.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cpu/shift_left.hpp>
 #include <k3spec/backend/cpu/short_conv.hpp>
 #include <k3spec/backend/cpu/sum_of_squares.hpp>
 #include <k3spec/backend/cpu/thread_team.hpp>
@@ -94,6 +101,7 @@
 #include <k3spec/backend/interval.hpp>
 #include <k3spec/backend/kda.hpp>
 #include <k3spec/backend/latent_attention.hpp>
+#include <k3spec/backend/placed_weights.hpp>
 #include <k3spec/backend/product.hpp>
 #include <k3spec/backend/rope_problem.hpp>
 #include <k3spec/backend/route.hpp>
@@ -104,7 +112,7 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/block_attention.hpp>
-#include <k3spec/ops/copy_rows.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/gather_rows.hpp>

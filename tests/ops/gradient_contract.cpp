@@ -278,8 +278,8 @@ TEST_CASE("gradients of inputs: norms and products") {
     BiasedLinear<5, 4>::backward_input(device, biased.w(), m.draws(3, 4), d_x, into);
     return Numbers();
   });
-  holds("copy_rows", 3, 5, [](Draws& m, const Matrix<double>& y, Into into) {
-    copy_rows(device, m.draws(3, 5), y, into);
+  holds("copy", 3, 5, [](Draws& m, const Matrix<double>& y, Into into) {
+    copy(device, m.draws(3, 5), y, into);
     return Numbers();
   });
   holds("gemm", 3, 5, [](Draws& m, const Matrix<double>& c, Into into) {
@@ -369,8 +369,8 @@ TEST_CASE("gradients of inputs: latent attention's projections") {
       const auto g = m.planned([](auto& a) { return Layer::template Gradient<double>::allocate(a, 3); });
       const auto x = m.draws(3, Layer::input);
       Layer::template project<double>(device, model.w(), x, saved);
-      copy_rows(device, m.draws(3, Layer::heads * Layer::qk_dim), g.d_q, Into::overwrite);
-      if constexpr (Layer::has_gate) copy_rows(device, m.draws(3, g.d_gate.extent(1)), g.d_gate, Into::overwrite);
+      copy(device, m.draws(3, Layer::heads * Layer::qk_dim), g.d_q, Into::overwrite);
+      if constexpr (Layer::has_gate) copy(device, m.draws(3, g.d_gate.extent(1)), g.d_gate, Into::overwrite);
       back(x, saved, g, m.draws(3, Layer::heads * (Layer::nope + Layer::v_dim)), m.draws(3, Layer::rope));
       return model.learnt();
     };

@@ -3,7 +3,7 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/block_attention.hpp>
-#include <k3spec/ops/copy_rows.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/grouped_gemm.hpp>
 #include <k3spec/ops/kda.hpp>
@@ -93,8 +93,8 @@ TEST_CASE("rows of a matrix") {
                              a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
                              a.matrix<float>("d_x", 3, 5), a.scratch());
   });
-  refuses({"ops/copy_rows.hpp copy_rows"}, [](Arguments& a) {
-    copy_rows(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
+  refuses({"ops/copy.hpp copy"}, [](Arguments& a) {
+    copy(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
   });
   refuses({"ops/sum_of_squares.hpp sums_of_squares"}, [](Arguments& a) {
     const Vector<const float> x(a.memory<float>(3), 3);

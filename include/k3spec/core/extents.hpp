@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Shapes whose extents are known when compiling, when running, or a mix (`dyn`).
-/// defines: index_t, dyn, Extents
+/// defines: index_t, ceil_div, dyn, Extents
 
 #include <array>
 #include <concepts>
@@ -14,6 +14,9 @@
 namespace K3SPEC_NAMESPACE {
 
 using index_t = std::int64_t;
+
+/// How many pieces of b there are in a, the last perhaps smaller; neither is negative.
+K3SPEC_HOST_DEVICE constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
 
 /// Marks an extent given at run time.
 inline constexpr index_t dyn = -1;

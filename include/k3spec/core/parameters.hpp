@@ -115,7 +115,7 @@ constexpr Init init_of(Frozen f) { return f.init; }
 
 /// Offsets are kept at multiples of this many elements so that every tensor starts on an aligned address.
 inline constexpr index_t slot_multiple = static_cast<index_t>(alignment) / 2;
-constexpr index_t slot(index_t size) { return (size + slot_multiple - 1) / slot_multiple * slot_multiple; }
+constexpr index_t slot(index_t size) { return ceil_div(size, slot_multiple) * slot_multiple; }
 /// Of a buffer of T, those of a tensor of `size` elements of type E.
 template <class T, class E>
 constexpr index_t slot(index_t size) {
@@ -209,25 +209,17 @@ class Parameters {
   static constexpr double default_deviation = 0.02;
 
   /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
-  void initialize(std::uint64_t seed, double deviation = default_deviation) requires std::same_as<D, Cpu> {
+  void initialize(std::uint64_t seed, double deviation = default_deviation,
+                  const Cpu& cpu = {}) requires std::same_as<D, Cpu> {
     auto w = mutable_weights();
     std::uint64_t stream = streams::parameters;
     Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
-      fill(view.data(), view.size(), detail::init_of(init), Philox(seed, stream++), deviation);
+      const Vector<typename std::remove_cvref_t<decltype(view)>::element_type> all(view.data(), view.size());
+      fill_parameters(cpu, all, detail::init_of(init), Philox(seed, stream++), deviation);
     });
   }
 
  private:
-  template <class E>
-  static void fill(E* p, index_t n, Init init, Philox random, double deviation) {
-#pragma omp parallel for schedule(static)
-    for (index_t i = 0; i < n; ++i) {
-      const double value = init == Init::normal ? deviation * random.normal(static_cast<std::uint64_t>(i))
-                                                : (init == Init::ones ? 1.0 : 0.0);
-      p[i] = static_cast<E>(static_cast<accumulate_t<E>>(value));
-    }
-  }
-
   buffer_t<D, T> memory_;
 };
 

@@ -10,7 +10,7 @@
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/block_layer.hpp>
-#include <k3spec/ops/copy_rows.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -174,7 +174,7 @@ struct BlockBackbone : CheckedDFlash<Given> {
                                   visible, acts.context_keys[n], acts.layers[n], g.d_x, g.d_context,
                                   i == num_layers - 1 ? Into::overwrite : Into::accumulate, scratch);
     }
-    copy_rows(device, g.d_x, d.d_noise, d.into_noise);
+    copy(device, g.d_x, d.d_noise, d.into_noise);
     Norm::backward(device, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
     Fc::backward(device, w.fc, d_w.fc, target_hidden, g.d_fc, d.d_target_hidden, d.into_target_hidden);
   }

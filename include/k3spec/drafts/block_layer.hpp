@@ -15,6 +15,7 @@
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -112,10 +113,10 @@ struct BlockLayer {
   template <class T, Device D, class W, AnyView X>
   static void after_attention(const D& device, const W& w, const X& x, const Saved<T>& s) {
     require_shape("BlockLayer: x", x, s.middle.extent(0), hidden);
-    evaluate(device, expr::arg<0>, s.middle, x);
+    copy(device, x, s.middle);
     Attention::output(device, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
     Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
-    evaluate(device, expr::arg<0>, s.out, s.middle);
+    copy(device, s.middle, s.out);
     Mlp::forward(device, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
   }
 

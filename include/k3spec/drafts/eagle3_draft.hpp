@@ -17,6 +17,7 @@
 #include <k3spec/drafts/shift_left.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
@@ -143,10 +144,10 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   template <class T, Device D, class W>
   static void after_attention(const D& device, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in) {
     require_rows("Eagle3Draft: hidden_in", hidden_in, s.middle.extent(0));
-    evaluate(device, expr::arg<0>, s.middle, hidden_in);
+    copy(device, hidden_in, s.middle);
     Attention::output(device, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
     Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
-    evaluate(device, expr::arg<0>, s.state, s.middle);
+    copy(device, s.middle, s.state);
     Mlp::forward(device, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
     if constexpr (Config::norm_output) Norm::forward(device, w.norm, eps, s.state, s.out);
   }
@@ -220,7 +221,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
       Attention::project_backward(device, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
                                   g.d_k_rope[n], g.d_fused, scratch);
       inputs_backward(device, w, d_w, acts, k, g, scratch);
-      if (k > 0) evaluate(device, expr::arg<0> + expr::arg<1>, d_outs[n - 1], d_outs[n - 1], g.d_middle);
+      if (k > 0) add(device, g.d_middle, d_outs[n - 1]);
     }
     Aux::template backward<T>(device, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch, into);
   }
@@ -243,10 +244,10 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     if constexpr (Config::norm_output) {
       Norm::backward(device, w.norm, d_w.norm, eps, s.state, d_out, g.d_state, scratch);
     } else {
-      evaluate(device, expr::arg<0>, g.d_state, d_out);
+      copy(device, d_out, g.d_state);
     }
     Mlp::backward(device, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed, scratch);
-    evaluate(device, expr::arg<0>, g.d_middle, g.d_state);
+    copy(device, g.d_state, g.d_middle);
     Norm::backward(device, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
                    g.d_middle, scratch, Into::accumulate);
     Attention::output_backward(device, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention, scratch);

@@ -9,6 +9,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -29,7 +30,7 @@ struct Eagle3Head {
     require_shape("Eagle3Head: out", out, out.extent(0), hidden);
     require_shape("Eagle3Head: y", y, out.extent(0), hidden);
     if constexpr (Config::norm_output) {
-      evaluate(device, expr::arg<0>, y, out);
+      copy(device, out, y);
     } else {
       Norm::forward(device, w.norm, eps, out, y);
     }

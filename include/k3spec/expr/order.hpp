@@ -28,6 +28,6 @@ inline constexpr index_t column_chains = 16;
 inline constexpr index_t square_block = 4096, square_chains = 8;
 
 /// Blocks of a buffer of n elements.
-K3SPEC_HOST_DEVICE constexpr index_t square_blocks(index_t n) { return (n + square_block - 1) / square_block; }
+K3SPEC_HOST_DEVICE constexpr index_t square_blocks(index_t n) { return ceil_div(n, square_block); }
 
 }  // namespace K3SPEC_NAMESPACE::expr

@@ -7,6 +7,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/biased_linear.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -64,8 +65,8 @@ struct ConfidenceHead {
       if constexpr (with_markov) {
         require_shape("ConfidenceHead: previous", previous, rows, rank);
         require_rows("ConfidenceHead: saved", saved.joined, rows);
-        evaluate(device, expr::arg<0>, saved.joined.template columns<0, hidden>(), hidden_states);
-        evaluate(device, expr::arg<0>, saved.joined.template columns<hidden, rank>(), previous);
+        copy(device, hidden_states, saved.joined.template columns<0, hidden>());
+        copy(device, previous, saved.joined.template columns<hidden, rank>());
         Projection::forward(device, w.proj, saved.joined, logits);
       } else {
         Projection::forward(device, w.proj, hidden_states, logits);

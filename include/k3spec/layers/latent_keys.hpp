@@ -9,6 +9,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -97,7 +98,7 @@ struct LatentKeys {
     KvB::backward(device, w.kv_b_proj, d_w.kv_b_proj, k.kv_latent, d_kv, d_latent);
     KvNorm::backward(device, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), d_latent,
                      d_kv_a.template columns<0, kv_lora>(), scratch);
-    evaluate(device, expr::arg<0>, d_kv_a.template columns<kv_lora, rope>(), d_k_rope);
+    copy(device, d_k_rope, d_kv_a.template columns<kv_lora, rope>());
     KvA::backward(device, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x, into);
   }
 

@@ -18,7 +18,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/biased_linear.hpp>
-#include <k3spec/ops/copy_rows.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -27,7 +27,8 @@ namespace K3SPEC_NAMESPACE {
 template <ForMarkov Given>
 struct MarkovHead {
   using Config = complete_markov_t<Given>;
-  static_assert(Config::markov_rank > 0, "MarkovHead: markov_rank must not be negative");
+  static_assert(Config::markov_rank > 0,
+                "MarkovHead: markov_rank must be positive; a draft without one has no Markov head");
   static constexpr index_t rank = Config::markov_rank, hidden = Config::hidden_size, vocabulary = Config::vocab_size;
   static constexpr bool gated = Config::markov_head_type == MarkovHeadType::gated;
   static constexpr bool recurrent = Config::markov_head_type == MarkovHeadType::rnn;
@@ -95,8 +96,8 @@ struct MarkovHead {
 
   /// previous [R], hidden_states [R, H] -> saved.latent [R, rank]
   template <class T, Device D, class W, AnyView H>
-  static void forward(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous, const H& hidden_states,
-                      index_t block_size, const Saved<T>& saved) {
+  static void forward(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous,
+                      const H& hidden_states, index_t block_size, const Saved<T>& saved) {
     require_rows("MarkovHead: previous", previous, saved.joined.extent(0));
     begin(device, hidden_states, block_size, saved);
     embedding_forward<T>(device, previous, w.markov_w1, saved.previous());
@@ -112,16 +113,16 @@ struct MarkovHead {
     if constexpr (Views::fit) {
       check_blocks(block_size, saved);
       require_shape("MarkovHead: hidden_states", hidden_states, saved.joined.extent(0), hidden);
-      if constexpr (projects) evaluate(device, expr::arg<0>, saved.hidden_rows(), hidden_states);
-      if constexpr (recurrent) evaluate(device, expr::as_expression(0.0), saved.step(block_size, 0).state());
+      if constexpr (projects) copy(device, hidden_states, saved.hidden_rows());
+      if constexpr (recurrent) zero(device, saved.step(block_size, 0).state());
     }
   }
 
   /// Step k of every block, after begin and the steps before. previous [blocks]: the token before position k ->
   /// latent [blocks, rank] = saved.step(block_size, k).latent
   template <class T, Device D, class W>
-  static Rows<T, rank> step(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous, index_t block_size, index_t k,
-                            const Saved<T>& saved) {
+  static Rows<T, rank> step(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> previous,
+                            index_t block_size, index_t k, const Saved<T>& saved) {
     check_blocks(block_size, saved);
     require_index("MarkovHead: step", k, block_size);
     const auto now = saved.step(block_size, k);
@@ -179,8 +180,9 @@ struct MarkovHead {
   /// what others sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
   template <class T, Device D, AnyView DL, AnyView DP, AnyView DH, Allocator A>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       Vector<const placed_as_t<index_t, T>> previous, index_t block_size, const Saved<T>& saved, const DL& d_latent,
-                       const DP& d_previous, const DH& d_hidden, A& scratch, Into into = Into::overwrite) {
+                       Vector<const placed_as_t<index_t, T>> previous, index_t block_size, const Saved<T>& saved,
+                       const DL& d_latent, const DP& d_previous, const DH& d_hidden, A& scratch,
+                       Into into = Into::overwrite) {
     using S = accumulate_t<T>;
     const index_t rows = saved.joined.extent(0);
     check_blocks(block_size, saved);
@@ -191,8 +193,8 @@ struct MarkovHead {
     Scope scope(scratch);
     const auto g = Scratch<T>::allocate(scratch, previous.extent(0), block_size);
     if constexpr (!projects) {
-      copy_rows(device, d_latent, d_previous, Into::accumulate);
-      if (into == Into::overwrite) evaluate(device, expr::as_expression(0.0), d_hidden);
+      copy(device, d_latent, d_previous, Into::accumulate);
+      if (into == Into::overwrite) zero(device, d_hidden);
     } else {
       if constexpr (gated) {
         differentiate(device, gate_formula(), d_latent, gradients(overwrite(g.d_z), accumulate(d_previous)), scratch,
@@ -203,8 +205,8 @@ struct MarkovHead {
         for (index_t k = block_size - 1; k >= 0; --k) step_back(device, w, block_size, k, saved, d_latent, g, scratch);
         Projection::backward_weight(device, d_w.joint_proj, saved.joined, g.d_z, scratch);
       }
-      copy_rows(device, g.d_joined.template columns<previous_at, rank>(), d_previous, Into::accumulate);
-      copy_rows(device, g.d_joined.template columns<hidden_at, hidden>(), d_hidden, into);
+      copy(device, g.d_joined.template columns<previous_at, rank>(), d_previous, Into::accumulate);
+      copy(device, g.d_joined.template columns<hidden_at, hidden>(), d_hidden, into);
     }
     embedding_backward<S>(device, previous, std::nullopt, d_previous, d_w.markov_w1);
   }
@@ -264,13 +266,13 @@ struct MarkovHead {
                   now.z.template columns<2 * rank, rank>());
     const bool last = k + 1 == block_size;
     if (last) {
-      evaluate(device, expr::as_expression(0.0), d_z.template columns<0, 2 * rank>());
+      zero(device, d_z.template columns<0, 2 * rank>());
     } else {
       differentiate(device, state_formula(), every(g.d_joined, block_size, k + 1).template columns<0, rank>(),
                     gradients(overwrite(d_g), overwrite(d_c), overwrite(g.d_carry)), scratch, z_g, z_c, now.state());
     }
     Projection::backward_input(device, w.joint_proj, d_z, d_joined);
-    if (!last) copy_rows(device, g.d_carry, d_joined.template columns<0, rank>(), Into::accumulate);
+    if (!last) copy(device, g.d_carry, d_joined.template columns<0, rank>(), Into::accumulate);
   }
 };
 

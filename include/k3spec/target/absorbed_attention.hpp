@@ -11,6 +11,7 @@
 
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/mla.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/target/prepacked_linear.hpp>
 
@@ -91,7 +92,7 @@ class AbsorbedAttention {
     for (index_t h = 0; h < heads; ++h) {
       const auto to = of_head(s.q, h);
       key_[static_cast<std::size_t>(h)].forward(device, q.columns(h * qk_dim, nope), to.columns(0, kv_lora));
-      evaluate(device, expr::arg<0>, to.columns(kv_lora, rope), q.columns(h * qk_dim + nope, rope));
+      copy(device, q.columns(h * qk_dim + nope, rope), to.columns(kv_lora, rope));
     }
   }
 

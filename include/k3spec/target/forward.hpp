@@ -13,6 +13,7 @@
 #include <k3spec/core/held.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/attention_residual.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/k3_target.hpp>
@@ -181,7 +182,8 @@ class FrozenTarget {
       }
     } else {
       Scope scope(call.arena);
-      const Vector<element_t<D, index_t>> ids(call.arena.template take<element_t<D, index_t>>(x.extent(0)), x.extent(0));
+      const Vector<element_t<D, index_t>> ids(call.arena.template take<element_t<D, index_t>>(x.extent(0)),
+                                              x.extent(0));
       for (const SequenceStep& step : call.steps) {
         upload(call.device, Vector<const index_t>(tokens.of(step.sequence).data(), step.tokens),
                ids.rows(step.row, step.tokens));
@@ -194,7 +196,7 @@ class FrozenTarget {
     for (std::size_t i = 0; i < call.out.taps.size(); ++i) {
       const Tap& wanted = call.out.taps[i];
       if (wanted.what != which.what || (has_layer(which) && wanted.layer != which.layer)) continue;
-      evaluate(call.device, expr::arg<0>, call.out.tapped.columns(static_cast<index_t>(i) * hidden, hidden), x);
+      copy(call.device, x, call.out.tapped.columns(static_cast<index_t>(i) * hidden, hidden));
     }
   }
   static bool has_layer(const Tap& t) {

@@ -52,7 +52,7 @@ struct TargetLayout {
   static constexpr bool has_residuals = Config::attn_res_block_size.has_value();
   static constexpr index_t residual_block = Config::attn_res_block_size.value_or(layers);
   /// Blocks that begin before layer i ends.
-  static constexpr index_t residual_blocks = has_residuals ? (layers + residual_block - 1) / residual_block : 0;
+  static constexpr index_t residual_blocks = has_residuals ? ceil_div(layers, residual_block) : 0;
   static constexpr bool begins_block(index_t layer) { return has_residuals && layer % residual_block == 0; }
 
   static constexpr bool ids_ascend() {

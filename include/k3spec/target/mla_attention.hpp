@@ -10,6 +10,7 @@
 
 #include <k3spec/core/held.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/target/absorbed_attention.hpp>
 #include <k3spec/target/arena_slice.hpp>
 #include <k3spec/target/prepacked_linear.hpp>
@@ -111,7 +112,8 @@ struct MlaAttention {
     w.in.forward(device, x, s.in);
     for (const auto& b : sequences) remember<T>(device, w, b, s);
     if constexpr (has_q_lora) {
-      rms_norm_forward<T>(device, w.q_norm.view(), Config::target_mla_norm_eps, s.in.columns(q_at, q_width), s.q_latent);
+      rms_norm_forward<T>(device, w.q_norm.view(), Config::target_mla_norm_eps, s.in.columns(q_at, q_width),
+                          s.q_latent);
       w.q_up.forward(device, s.q_latent, s.q_up);
       w.attention.forward(device, sequences, s.q_up, s.value, s.attention);
     } else {
@@ -120,7 +122,7 @@ struct MlaAttention {
     if constexpr (has_gate) {
       evaluate(device, output_gate_formula(), s.gated, s.value, s.in.columns(gate_at, v_width));
     } else {
-      evaluate(device, expr::arg<0>, s.gated, s.value);
+      copy(device, s.value, s.gated);
     }
     w.out.forward(device, s.gated, y, into);
   }
@@ -133,7 +135,7 @@ struct MlaAttention {
     const auto to = sequence.cache.rows(sequence.sees.before, sequence.tokens);
     rms_norm_forward<T>(device, w.kv_norm.view(), Config::target_mla_norm_eps, from.columns(c_at, kv_lora),
                         to.columns(0, kv_lora));
-    evaluate(device, expr::arg<0>, to.columns(kv_lora, rope), from.columns(rope_at, rope));
+    copy(device, from.columns(rope_at, rope), to.columns(kv_lora, rope));
   }
 };
 

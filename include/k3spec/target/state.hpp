@@ -19,6 +19,7 @@
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/latent_attention.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/target/layout.hpp>
@@ -117,7 +118,7 @@ class TargetState {
     const auto clear = [&](auto& buffer) {
       const index_t each = buffer.size() / sequences();
       using Part = Vector<std::remove_pointer_t<decltype(buffer.data())>>;
-      if (each > 0) evaluate(device, expr::Constant{0}, Part(buffer.data() + sequence * each, each));
+      if (each > 0) zero(device, Part(buffer.data() + sequence * each, each));
     };
     clear(latents_), clear(recurrent_), clear(window_);
   }

@@ -63,7 +63,7 @@ void attention_residual_kernel(const Cpu& device, std::span<const Matrix<T>> val
                                const Matrix<std::remove_const_t<T>>& y) {
   using A = std::remove_const_t<S>;
   const index_t rows = y.extent(0), n = y.extent(1), count = static_cast<index_t>(values.size());
-  const index_t height = 16, pieces = (rows + height - 1) / height;
+  const index_t height = 16, pieces = ceil_div(rows, height);
   parallel_for(cpu::for_work(device, 4 * rows * n * count), pieces, [&](index_t piece) {
     std::array<A, max_residual_values> s;
     std::array<const T*, max_residual_values> x;

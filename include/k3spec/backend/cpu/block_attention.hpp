@@ -45,7 +45,7 @@ struct BlockTiles {
   }
 
   /// How many parts of at most `size` hold n.
-  static index_t parts_of(index_t n, index_t size) { return (n + size - 1) / size; }
+  static index_t parts_of(index_t n, index_t size) { return ceil_div(n, size); }
 
   /// Tiles of a head's queries.
   index_t count() const {

@@ -158,7 +158,7 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
     }
   });
   if constexpr (sums_rows) {
-    parallel_for(cpu, (columns + Work::block - 1) / Work::block, [&](index_t i) {
+    parallel_for(cpu, ceil_div(columns, Work::block), [&](index_t i) {
       const index_t begin = i * Work::block;
       work.columns(begin, std::min(columns, begin + Work::block), keeps ? states : nullptr);
     });
@@ -185,8 +185,8 @@ void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const s
 
 /// The same for an expression with one value per row (evaluate_rows): d_y is [rows].
 template <expr::Expression E, class T, index_t N, class... G, Allocator A, class... X>
-void differentiate_rows(const Cpu& cpu, const E& e, const View<T, N>& d_y, const std::tuple<G...>& grads,
-                        A& scratch, const X&... x) {
+void differentiate_rows(const Cpu& cpu, const E& e, const View<T, N>& d_y, const std::tuple<G...>& grads, A& scratch,
+                        const X&... x) {
   static_assert(E::row_constant, "differentiate_rows needs an expression with one value per row");
   const auto operands = std::tuple(as_matrix(x)...);
   const auto& first = std::get<0>(operands);

@@ -46,7 +46,7 @@ void scatter_add_rows_kernel(const Cpu& device, const Vector<const index_t>& ids
                              const DY& d_y, const Matrix<S>& d_table) {
   constexpr index_t block = 256;
   const index_t n = d_table.extent(1);
-  parallel_for(device, (n + block - 1) / block, [&](index_t i) {
+  parallel_for(device, ceil_div(n, block), [&](index_t i) {
     const index_t begin = i * block, end = std::min(n, begin + block);
     for (index_t r = 0; r < ids.extent(0); ++r) {
       if (ids(r) == left_out) continue;

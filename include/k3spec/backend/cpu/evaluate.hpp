@@ -27,7 +27,7 @@ void for_pieces(const Cpu& cpu, index_t rows, index_t columns, bool splits_rows,
   if (rows == 0 || columns == 0) return;
   const index_t width = splits_rows ? std::min(columns, grain) : columns;
   const index_t height = std::max<index_t>(1, grain / width);
-  const index_t across = (columns + width - 1) / width, down = (rows + height - 1) / height;
+  const index_t across = ceil_div(columns, width), down = ceil_div(rows, height);
   parallel_for(cpu, down * across, [&](index_t i) {
     const index_t r = i / across * height, c = i % across * width;
     f(r, std::min(rows, r + height), c, std::min(columns, c + width));

@@ -20,8 +20,6 @@ namespace K3SPEC_NAMESPACE::detail {
 inline constexpr index_t tile_rows = packet_registers >= 32 ? 8 : 6;
 inline constexpr index_t tile_vectors = packet_registers >= 32 ? 3 : 2;
 
-constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
-
 /// [0, total) cut into `count` pieces that differ by at most 1, longer ones first.
 struct Pieces {
   index_t count, size, longer;

@@ -17,7 +17,7 @@ template <index_t Rope, Element T>
 struct RopeAngles {
   using S = accumulate_t<T>;
   using P = Packet<S>;
-  static constexpr index_t pairs = Rope / 2, padded = (pairs + P::width - 1) / P::width * P::width;
+  static constexpr index_t pairs = Rope / 2, padded = ceil_div(pairs, P::width) * P::width;
   using Lanes = std::array<S, static_cast<std::size_t>(padded)>;
   Lanes cos{}, sin{};
 

@@ -75,7 +75,7 @@ template <class Config, class S>
 void route_kernel(const Cpu& device, Routing<Config>, const Matrix<S>& scores, const Vector<const S>& correction,
                   const Matrix<index_t>& ids, const Matrix<S>& weights) {
   const index_t rows = scores.extent(0), height = 64;
-  parallel_for(cpu::for_work(device, rows * scores.extent(1) * 8), (rows + height - 1) / height, [&](index_t piece) {
+  parallel_for(cpu::for_work(device, rows * scores.extent(1) * 8), ceil_div(rows, height), [&](index_t piece) {
     for (index_t r = piece * height; r < std::min(rows, (piece + 1) * height); ++r) {
       detail::route_row<Config>(scores.row(r), correction.data(), ids.row(r), weights.row(r));
     }
@@ -117,7 +117,7 @@ void combine_experts_kernel(const Cpu& device, const Matrix<const index_t>& plac
                             const Matrix<S>& weights, const Matrix<T>& y) {
   using P = Packet<S>;
   const index_t rows = place.extent(0), n = results.extent(1), chosen = place.extent(1), height = 16;
-  parallel_for(cpu::for_work(device, rows * n * chosen), (rows + height - 1) / height, [&](index_t piece) {
+  parallel_for(cpu::for_work(device, rows * n * chosen), ceil_div(rows, height), [&](index_t piece) {
     for (index_t r = piece * height; r < std::min(rows, (piece + 1) * height); ++r) {
       for (index_t j = 0; j < n; j += P::width) {
         const index_t count = std::min(P::width, n - j);

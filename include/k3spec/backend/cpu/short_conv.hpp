@@ -24,7 +24,7 @@ void convolve(const Cpu& device, const Matrix<T>& window, const Matrix<const S>&
     for (index_t j = 0; j < w.extent(0); ++j) sum = fma(load(window.row(t + j) + c), load(w.row(j) + c), sum);
     return sum * functor::Sigmoid::value(sum);
   };
-  parallel_for(for_work(device, n * channels * 8), (n + height - 1) / height, [&](index_t piece) {
+  parallel_for(for_work(device, n * channels * 8), ceil_div(n, height), [&](index_t piece) {
     for (index_t t = piece * height; t < std::min(n, (piece + 1) * height); ++t) {
       index_t c = 0;
       for (; c + P::width <= channels; c += P::width) {

@@ -30,7 +30,7 @@ struct TttTiles {
   template <class F>
   void for_tiles(const Cpu& cpu, F&& f) const {
     const AttentionSpan& span = problem.span;
-    const index_t tiles = (span.queries + query_tile - 1) / query_tile;
+    const index_t tiles = ceil_div(span.queries, query_tile);
     const Cpu device = span.queries * span.keys * Heads::qk < 4096 ? Cpu{1} : cpu;
     parallel_for(device, span.sequences * Heads::count * tiles, [&](index_t i) {
       const index_t query = i % tiles * query_tile;
