@@ -90,6 +90,7 @@
 #include <k3spec/backend/cpu/rope.hpp>
 #include <k3spec/backend/cpu/route.hpp>
 #include <k3spec/backend/cpu/row_env.hpp>
+#include <k3spec/backend/cpu/running_softmax.hpp>
 #include <k3spec/backend/cpu/shift_left.hpp>
 #include <k3spec/backend/cpu/short_conv.hpp>
 #include <k3spec/backend/cpu/sum_of_squares.hpp>

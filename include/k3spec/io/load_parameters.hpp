@@ -61,18 +61,22 @@ struct LoadOptions {
   NamePredicate known = named({});
   /// Tensors the file may have longer along their first axis than the slot; the first entries count.
   NamePredicate padded = named({});
+  /// Weights that the file may have as MXFP4 instead.
+  NamePredicate mxfp4 = [](std::string_view) { return true; };
 };
 
 namespace detail {
 
 /// A weight may be stored as MXFP4 instead: two tensors in its place.
-inline bool is_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
-  return !checkpoint.contains(slot.name) && checkpoint.contains(slot.name + "_packed");
+inline bool is_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
+  return !checkpoint.contains(slot.name) && options.mxfp4(slot.name) &&
+         (checkpoint.contains(slot.name + "_packed") || checkpoint.contains(slot.name + "_scale"));
 }
 
 /// The names in the file that fill a slot.
-inline std::vector<std::string> stored_names(const Checkpoint& checkpoint, const TensorSlot& slot) {
-  if (is_mxfp4(checkpoint, slot)) return {slot.name + "_packed", slot.name + "_scale"};
+inline std::vector<std::string> stored_names(const Checkpoint& checkpoint, const TensorSlot& slot,
+                                             const LoadOptions& options) {
+  if (is_mxfp4(checkpoint, slot, options)) return {slot.name + "_packed", slot.name + "_scale"};
   return {slot.name};
 }
 
@@ -96,7 +100,7 @@ inline void check_mxfp4_slot(const Checkpoint& checkpoint, const TensorSlot& slo
 }
 
 inline void check_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
-  if (is_mxfp4(checkpoint, slot)) return check_mxfp4_slot(checkpoint, slot);
+  if (is_mxfp4(checkpoint, slot, options)) return check_mxfp4_slot(checkpoint, slot);
   std::vector<index_t> shape = slot.shape;
   if (options.padded(slot.name) && checkpoint.contains(slot.name) && !shape.empty()) {
     const auto& stored = checkpoint.shape(slot.name);
@@ -116,8 +120,8 @@ inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
   });
 }
 
-inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
-  if (is_mxfp4(checkpoint, slot)) return fill_mxfp4(checkpoint, slot);
+inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
+  if (is_mxfp4(checkpoint, slot, options)) return fill_mxfp4(checkpoint, slot);
   const std::uint64_t count = *byte_count(slot.dtype, slot.shape) / size_of(slot.dtype);
   checkpoint.file(slot.name).read_part(checkpoint.stored_name(slot.name), 0, count, slot.dtype, slot.data);
 }
@@ -132,7 +136,7 @@ inline void load_parameters(const Checkpoint& checkpoint, const std::vector<Tens
   std::set<std::string> wanted;
   for (const TensorSlot& slot : slots) {
     detail::check_slot(checkpoint, slot, options);
-    for (const std::string& name : detail::stored_names(checkpoint, slot)) {
+    for (const std::string& name : detail::stored_names(checkpoint, slot, options)) {
       if (!wanted.insert(name).second) throw Error("model: '" + name + "'", "two slots", "one for each name");
     }
   }
@@ -142,7 +146,7 @@ inline void load_parameters(const Checkpoint& checkpoint, const std::vector<Tens
                   "only the model's own");
     }
   }
-  for (const TensorSlot& slot : slots) detail::fill_slot(checkpoint, slot);
+  for (const TensorSlot& slot : slots) detail::fill_slot(checkpoint, slot, options);
 }
 
 }  // namespace K3SPEC_NAMESPACE::io

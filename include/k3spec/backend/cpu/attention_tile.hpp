@@ -20,6 +20,7 @@
 #include <k3spec/backend/attention_problem.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/running_softmax.hpp>
 
 namespace K3SPEC_NAMESPACE::cpu {
 
@@ -97,12 +98,10 @@ struct AttentionTile {
     S scale;
     alignas(64) std::array<S, query_tile * key_tile> scores{};
     alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums{};
-    std::array<S, query_tile> top{}, total{};
+    std::array<RunningSoftmax<S>, query_tile> softmax{};
     std::array<bool, query_tile> seen{};  // any key at all
 
-    Forward(const Matrix<const T>& queries, S of_scores) : q(queries), scale(of_scores) {
-      top.fill(-std::numeric_limits<S>::infinity());
-    }
+    Forward(const Matrix<const T>& queries, S of_scores) : q(queries), scale(of_scores) {}
 
     /// Adds keys to queries [first, first + n). sees(i) is a function that says which key j query i sees.
     template <class Sees>
@@ -117,9 +116,8 @@ struct AttentionTile {
     void add_one(index_t i, S score, const T* v) {
       const auto n = static_cast<std::size_t>(i);
       seen[n] = true;
-      rescale(i, std::max(top[n], score));
-      const S weight = std::exp(score - top[n]);
-      total[n] += weight;
+      const auto [weight, factor] = softmax[n].add_one(score);
+      rescale(i, factor);
       axpy(weight, v, sums.data() + i * V, V);
     }
 
@@ -127,11 +125,11 @@ struct AttentionTile {
     void finish(const Matrix<T>& o, const Matrix<LogSumExp<S>>& lse) const {
       for (index_t i = 0; i < q.extent(0); ++i) {
         const auto n = static_cast<std::size_t>(i);
-        const S mass = total[n];
+        const S mass = softmax[n].total;
         const S* from = sums.data() + i * V;
         T* to = o.row(i);
         for (index_t j = 0; j < V; ++j) to[j] = static_cast<T>(seen[n] ? from[j] / mass : S(0));
-        *lse.row(i) = seen[n] ? LogSumExp<S>{top[n], std::log(mass)} : LogSumExp<S>::nothing();
+        *lse.row(i) = seen[n] ? LogSumExp<S>{softmax[n].top, std::log(mass)} : LogSumExp<S>::nothing();
       }
     }
 
@@ -149,25 +147,12 @@ struct AttentionTile {
       fill_packet(p, m);
       if (!sees_any) return std::fill_n(p, m, S(0)), void();
       seen[static_cast<std::size_t>(i)] = true;
-      Packet<S> most(top[static_cast<std::size_t>(i)]);
-      for (index_t j = 0; j < m; j += Packet<S>::width) most = max(most, Packet<S>::load(p + j));
-      const S peak = maximum(most);
-      rescale(i, peak);
-      Packet<S> mass(S(0));
-      for (index_t j = 0; j < m; j += Packet<S>::width) {
-        const auto e = exp(Packet<S>::load(p + j) - Packet<S>(peak));
-        e.store(p + j);
-        mass = mass + e;
-      }
-      total[static_cast<std::size_t>(i)] += sum(mass);
+      rescale(i, softmax[static_cast<std::size_t>(i)].add(p, m));
     }
 
-    void rescale(index_t i, S peak) {
-      auto& old = top[static_cast<std::size_t>(i)];
-      if (peak == old) return;
-      const S factor = std::exp(old - peak);
-      old = peak;
-      total[static_cast<std::size_t>(i)] *= factor;
+    /// Brings what was summed to the scale of a larger score.
+    void rescale(index_t i, S factor) {
+      if (factor == S(1)) return;
       for (index_t j = 0; j < V; ++j) sums[static_cast<std::size_t>(i * V + j)] *= factor;
     }
   };

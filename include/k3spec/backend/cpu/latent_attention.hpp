@@ -11,6 +11,7 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/running_softmax.hpp>
 #include <k3spec/backend/latent_attention.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -40,7 +41,7 @@ class LatentTokens {
       add_tile(tile, std::min(attention_tile, end - tile), begin, std::max(begin, fresh), stop);
       fresh = stop;
     }
-    for (index_t r = 0; r < q.extent(0); ++r) scale_row(o.row(r), S(1) / total.data()[r]);
+    for (index_t r = 0; r < q.extent(0); ++r) scale_row(o.row(r), S(1) / total(r));
   }
 
  private:
@@ -93,29 +94,14 @@ class LatentTokens {
   /// to that scale. Keys outside [begin, end) get 0.
   void weigh(index_t r, index_t begin, index_t end, bool is_fresh) const {
     S* s = scores.row(r);
-    const S factor = static_cast<S>(scale), before = is_fresh ? -infinity : top.data()[r];
     for (index_t j = 0; j < begin; ++j) s[j] = -infinity;
     for (index_t j = end; j < attention_tile; ++j) s[j] = -infinity;
-    P most(before), sum_here(S(0));
-    for (index_t j = 0; j < attention_tile; j += P::width) {
-      const P x = P::load(s + j) * P(factor);
-      x.store(s + j);
-      most = max(most, x);
-    }
-    const S now = maximum(most);
-    for (index_t j = 0; j < attention_tile; j += P::width) {
-      const P x = exp(P::load(s + j) - P(now));
-      x.store(s + j);
-      sum_here = sum_here + x;
-    }
-    carry(r, is_fresh, std::exp(before - now), sum(sum_here));
-    top.data()[r] = now;
-  }
-
-  void carry(index_t r, bool is_fresh, S factor, S sum_here) const {
-    S& all = total.data()[r];
-    all = is_fresh ? sum_here : all * factor + sum_here;
+    for (index_t j = 0; j < attention_tile; j += P::width) (P::load(s + j) * P(static_cast<S>(scale))).store(s + j);
+    RunningSoftmax<S> row;
+    if (!is_fresh) row = {top(r), total(r)};
+    const S factor = row.add(s, attention_tile);
     if (!is_fresh && factor != S(1)) scale_row(o.row(r), factor);
+    top(r) = row.top, total(r) = row.total;
   }
 
   void scale_row(S* x, S factor) const {
