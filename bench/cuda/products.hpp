@@ -53,10 +53,11 @@ class Products {
   void multiply(const ProductShape& p, const CudaBuffer<T>& a, index_t a_columns, Op op_a, const CudaBuffer<T>& b,
                 index_t b_columns, Op op_b, CudaBuffer<C>& c) const {
     const float one = 1, zero = 0;
-    cuda::check(cublasGemmEx_64(blas_.get(), cuda::blas_op(op_b), cuda::blas_op(op_a), p.n, p.m, p.k, &one, b.data(),
-                                cuda::blas_type<T>, b_columns, a.data(), cuda::blas_type<T>, a_columns, &zero, c.data(),
-                                cuda::blas_type<C>, p.n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-                "cublasGemmEx_64");
+    cuda::check(
+        cublasGemmEx_64(blas_.get(), cuda::blas_op(op_b), cuda::blas_op(op_a), p.n, p.m, p.k, &one, bare(b.data()),
+                        cuda::blas_type<T>, b_columns, bare(a.data()), cuda::blas_type<T>, a_columns, &zero,
+                        bare(c.data()), cuda::blas_type<C>, p.n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmEx_64");
   }
 
   /// The last rows differ by roundings only: k products of numbers in [-1, 1), each off by less than 2^-8 at random.
@@ -64,7 +65,8 @@ class Products {
   void require_same(const char* what, const ProductShape& p, const CudaBuffer<C>& c, const CudaBuffer<C>& plain) const {
     const auto last_row = [&](const CudaBuffer<C>& x) {
       std::vector<C> row(static_cast<std::size_t>(p.n));
-      download<C>(s_.cuda, Vector<const C>(x.data() + (p.m - 1) * p.n, p.n), Vector<C>(row.data(), p.n));
+      download<C>(s_.cuda, Vector<const element_t<Cuda, C>>(x.data() + (p.m - 1) * p.n, p.n),
+                  Vector<C>(row.data(), p.n));
       return row;
     };
     const auto found = last_row(c), wanted = last_row(plain);

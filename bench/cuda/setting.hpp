@@ -80,17 +80,17 @@ __global__ void __launch_bounds__(256) fill(T* x, index_t n, std::uint64_t seed)
 template <class T>
 CudaBuffer<T> numbers(const Cuda& cuda, index_t n, std::uint64_t seed) {
   CudaBuffer<T> x(cuda, n);
-  if (n > 0) cuda::launch(cuda, {dim3(cuda::blocks_for(cuda, n, 256)), dim3(256)}, fill<T>, x.data(), n, seed);
+  if (n > 0) cuda::launch(cuda, {dim3(cuda::blocks_for(cuda, n, 256)), dim3(256)}, fill<T>, bare(x.data()), n, seed);
   return x;
 }
 
 template <class T>
-Matrix<T> matrix(CudaBuffer<T>& x, index_t columns) {
-  return Matrix<T>(x.data(), x.size() / columns, columns);
+Matrix<element_t<Cuda, T>> matrix(CudaBuffer<T>& x, index_t columns) {
+  return Matrix<element_t<Cuda, T>>(x.data(), x.size() / columns, columns);
 }
 template <class T>
-Vector<T> vector(CudaBuffer<T>& x) {
-  return Vector<T>(x.data(), x.size());
+Vector<element_t<Cuda, T>> vector(CudaBuffer<T>& x) {
+  return Vector<element_t<Cuda, T>>(x.data(), x.size());
 }
 
 }  // namespace k3spec::bench

@@ -36,8 +36,9 @@ class Stopwatch {
  private:
   template <class F>
   double once(F&& call) {
-    sums_of_squares<float>(cuda_, Vector<const float>(other_.data(), other_.size()),
-                           Vector<double>(sums_.data(), sums_.size()));
+    using T = element_t<Cuda, float>;
+    sums_of_squares<T>(cuda_, Vector<const T>(other_.data(), other_.size()),
+                       Vector<element_t<Cuda, double>>(sums_.data(), sums_.size()));
     begin_.record(cuda_.stream());
     call();
     end_.record(cuda_.stream());

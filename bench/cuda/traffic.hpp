@@ -23,8 +23,8 @@ inline void copies(Setting& s) {
   auto from = numbers<float>(s.cuda, s.sizes.copied, 1);
   CudaBuffer<float> to(s.cuda, s.sizes.copied);
   const double moved = bytes<float, float>(from.size());
-  const double driver =
-      s.watch.seconds([&] { cuda::copy(s.cuda, from.data(), to.data(), from.size(), cudaMemcpyDeviceToDevice); });
+  const double driver = s.watch.seconds(
+      [&] { cuda::copy(s.cuda, bare(from.data()), bare(to.data()), from.size(), cudaMemcpyDeviceToDevice); });
   const double formula = s.watch.seconds([&] { evaluate(s.cuda, expr::arg<0>, vector(to), vector(from)); });
   s.copy_rate = moved / std::min(driver, formula);
   const auto print = [&](const char* what, double seconds) {
@@ -70,9 +70,10 @@ void norms(Setting& s, index_t rows) {
   const auto view = [&](auto& m) { return matrix(m, columns); };
   const std::string where = shape(rows, columns);
   s.moves("RMSNorm forward", type_name<T>, where, bytes<T, T>(n) + bytes<T>(columns),
-          [&] { rms_norm_forward<T>(s.cuda, vector(w), eps, view(x), view(y)); });
-  s.moves("RMSNorm backward", type_name<T>, where, bytes<T, S, S>(n) + bytes<T, S, S>(columns),
-          [&] { rms_norm_backward<T>(s.cuda, vector(w), vector(d_w), eps, view(x), view(d_y), view(d_x), scratch); });
+          [&] { rms_norm_forward<element_t<Cuda, T>>(s.cuda, vector(w), eps, view(x), view(y)); });
+  s.moves("RMSNorm backward", type_name<T>, where, bytes<T, S, S>(n) + bytes<T, S, S>(columns), [&] {
+    rms_norm_backward<element_t<Cuda, T>>(s.cuda, vector(w), vector(d_w), eps, view(x), view(d_y), view(d_x), scratch);
+  });
 }
 
 inline CudaBuffer<index_t> draw_ids(Setting& s, index_t rows) {
@@ -96,10 +97,12 @@ inline void embeddings(Setting& s, index_t rows) {
   CudaBuffer<bfloat16> y(s.cuda, n);
   CudaBuffer<float> d_table(s.cuda, table.size());
   const std::string where = shape(rows, columns);
-  s.moves("embedding forward", "bf16", where, bytes<bfloat16, bfloat16>(n) + bytes<index_t>(rows),
-          [&] { embedding_forward<bfloat16>(s.cuda, vector(ids), matrix(table, columns), matrix(y, columns)); });
+  s.moves("embedding forward", "bf16", where, bytes<bfloat16, bfloat16>(n) + bytes<index_t>(rows), [&] {
+    embedding_forward<element_t<Cuda, bfloat16>>(s.cuda, vector(ids), matrix(table, columns), matrix(y, columns));
+  });
   s.moves("embedding backward", "float", where, bytes<float, float, float>(n) + bytes<index_t>(rows), [&] {
-    embedding_backward<float>(s.cuda, vector(ids), std::nullopt, matrix(d_y, columns), matrix(d_table, columns));
+    embedding_backward<element_t<Cuda, float>>(s.cuda, vector(ids), std::nullopt, matrix(d_y, columns),
+                                               matrix(d_table, columns));
   });
 }
 
@@ -111,11 +114,12 @@ void optimizer(Setting& s) {
   const std::string where = fmt::format("{}", n);
   Parameters<Model, bfloat16, Cuda> parameters(s.cuda);
   Gradients<Model, bfloat16, Cuda> gradients(s.cuda);
-  const Vector<float> g = gradients.flat();
-  cuda::launch(s.cuda, {dim3(cuda::blocks_for(s.cuda, n, 256)), dim3(256)}, fill<float>, g.data(), n, 1);
+  const Vector<element_t<Cuda, float>> g = gradients.flat();
+  cuda::launch(s.cuda, {dim3(cuda::blocks_for(s.cuda, n, 256)), dim3(256)}, fill<float>, bare(g.data()), n, 1);
   GradientNorm<Cuda> norm(s.cuda, n);
   CudaBuffer<double> sums(s.cuda, expr::square_blocks(n));
-  s.moves("sums of squares", "float", where, bytes<float>(n), [&] { sums_of_squares<float>(s.cuda, g, vector(sums)); });
+  s.moves("sums of squares", "float", where, bytes<float>(n),
+          [&] { sums_of_squares<element_t<Cuda, float>>(s.cuda, g, vector(sums)); });
   s.moves("gradient norm", "float", where, bytes<float>(n), [&] { norm(s.cuda, g); });
   AdamW<Model, bfloat16, Cuda> adamw(s.cuda, AdamWOptions{}, parameters);
   // Gradient; m, v and masters read and written; weights written.

@@ -26,7 +26,7 @@ std::vector<double> train() {
   Parameters<OddModel, T> on_host;
   on_host.initialize(7);
   Parameters<OddModel, T, D> parameters(device);
-  upload(device, Vector<const T>(on_host.all()), parameters.all());
+  upload<T>(device, on_host.all(), parameters.all());
   Gradients<OddModel, T> drawn, zero;
   Gradients<OddModel, T, D> gradients(device);
   AdamW<OddModel, T, D> optimizer(device, {.weight_decay = 0.25, .max_grad_norm = 3.0}, parameters);
@@ -34,7 +34,7 @@ std::vector<double> train() {
   const auto fetch = [&](auto weights) {
     const index_t slots = trainable_slots<OddModel>;
     Gradients<OddModel, T> copy;
-    download<S>(device, Vector<const S>(weights.matrix.data(), slots), copy.flat());
+    download<S>(device, Vector<const element_t<D, S>>(weights.matrix.data(), slots), copy.flat());
     append(all, copy.flat());
   };
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -43,11 +43,11 @@ std::vector<double> train() {
     if (step == 0) std::fill_n(flat.data(), flat.size(), S(0));  // decay alone
     if (step == 2) flat(flat.size() - 40) = std::numeric_limits<S>::quiet_NaN();
     if (step == 3) drawn.weights().matrix(122, 44) = -std::numeric_limits<S>::infinity();
-    upload(device, Vector<const S>(flat), gradients.flat());
+    upload<S>(device, flat, gradients.flat());
     const auto report = optimizer.step(device, 1e-2, parameters, gradients);
     CHECK(report.skipped == (step == 2 || step == 3));
     all.push_back(report.grad_norm);
-    download(device, Vector<const T>(parameters.all()), on_host.all());
+    download<T>(device, parameters.all(), on_host.all());
     append(all, on_host.all());
     for (const T v : std::vector<T>(on_host.weights().frozen.data(), on_host.weights().frozen.data() + 31)) {
       REQUIRE(static_cast<double>(v) == 1);

@@ -48,13 +48,15 @@ __global__ void __launch_bounds__(256) shift_rows_down(Matrix<const T> x, Matrix
 
 /// In this folder: the same on a card.
 template <class T>
-void shift_rows_kernel(const Cuda& cuda, const Matrix<const T>& x, const Matrix<T>& y) {
+void shift_rows_kernel(const Cuda& cuda, const Matrix<const Placed<T, Cuda>>& x, const Matrix<Placed<T, Cuda>>& y) {
   constexpr int V = cuda::lanes_per_thread<T>;
   cuda.require_device_memory(x, "shift_rows: x");
   cuda.require_device_memory(y, "shift_rows: y");
   if (y.size() == 0) return;
-  cuda::launch(cuda, cuda::element_shape(cuda, y.extent(0), y.extent(1), V), cuda::shift_rows_down<V, T>, x, y,
-               cuda::aligned_bits(std::tuple(x, y)));
+  const auto from = bare(x);
+  const auto to = bare(y);
+  cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V), cuda::shift_rows_down<V, T>, from, to,
+               cuda::aligned_bits(std::tuple(from, to)));
 }
 
 }  // namespace K3SPEC_NAMESPACE
@@ -94,7 +96,7 @@ void for_layouts(F&& f) {
 template <class T, class D>
 std::vector<double> shifted(const Layout& l) {
   test::Mirror<T, D> x(l.draw<T>(1)), y(l.draw<T>(2));
-  shift_rows<T>(test::device<D>(2), l.in(x.vector()), l.in(y.vector()));
+  shift_rows<element_t<D, T>>(test::device<D>(2), l.in(x.vector()), l.in(y.vector()));
   std::vector<double> all;
   for (const T v : y.get()) all.push_back(static_cast<double>(v));
   return all;
@@ -119,15 +121,17 @@ TEST_CASE_TEMPLATE("an added kernel: Cpu's bits, and nothing between the rows is
 }
 
 TEST_CASE("an added kernel: nothing to do, wrong shapes, host memory") {
+  using OnCard = element_t<Cuda, float>;
   const Cuda& cuda = test::device<Cuda>();
   std::vector<float> host(6);
   test::Mirror<float, Cuda> x(host);
-  const Matrix<float> empty(nullptr, 0, 3);
-  CHECK_NOTHROW(shift_rows<float>(cuda, empty, empty));
-  CHECK_THROWS_WITH_AS(shift_rows<float>(cuda, x.matrix(3), x.matrix(2)),
+  const Matrix<OnCard> empty(nullptr, 0, 3);
+  CHECK_NOTHROW(shift_rows<OnCard>(cuda, empty, empty));
+  CHECK_THROWS_WITH_AS(shift_rows<OnCard>(cuda, x.matrix(3), x.matrix(2)),
                        "expression: shift_rows 0: found 3 x 2, wanted 2 x 3", Error);
-  CHECK_THROWS_WITH_AS(shift_rows<float>(cuda, x.matrix(3), Matrix<float>(host.data(), 2, 3)),
-                       "shift_rows: y: found host memory, wanted device memory", Error);
+  CHECK_THROWS_WITH_AS(
+      shift_rows<OnCard>(cuda, x.matrix(3), test::taken_for_the_cards(Matrix<float>(host.data(), 2, 3))),
+      "shift_rows: y: found host memory, wanted device memory", Error);
 }
 
 TEST_CASE("an added expression needs nothing: Cpu's bits") {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// How tests get a card, or what stands in for one.
-/// defines: test::TestDevice<Cuda>, test::stands_in
+/// defines: test::TestDevice<Cuda>, test::stands_in, test::taken_for_the_cards
 
 #include <tests/support/mirror.hpp>
 #include <k3spec/cuda.hpp>
@@ -24,6 +24,12 @@ inline long device_allocations() { return 0; }
 /// Panels small enough that products of a few rows need several. Real cuBLAS may fail with a small workspace.
 inline constexpr CudaOptions small_workspaces{.blas_workspace = stands_in ? 4096 : std::size_t{32} << 20,
                                               .panel_workspace = 6000};
+
+/// A host's view under the type of a card's: a mistake that takes a cast.
+template <class T, index_t... E>
+View<element_t<Cuda, T>, E...> taken_for_the_cards(const View<T, E...>& host) {
+  return {reinterpret_cast<element_t<Cuda, T>*>(host.data()), host.extents(), host.row_stride()};
+}
 
 template <>
 struct TestDevice<Cuda> {

@@ -41,26 +41,26 @@ TEST_CASE("one operand read in two ways: as a column and as a row, too") {
 }
 
 TEST_CASE("an empty view at the end of a buffer is device memory as much as any other") {
+  using T = element_t<Cuda, float>;
   const Cuda& cuda = test::device<Cuda>();
   for (const index_t n : {16, 1024, 1 << 20}) {
     CudaArena arena(cuda, static_cast<std::size_t>(n) * sizeof(float));
-    const Vector<float> x(arena.take<float>(n), n), end(x.data() + n, 0);
-    const Matrix<float> no_rows(end.data(), 0, 4), no_columns(end.data(), 4, 0), some(x.data(), 4, 4);
-    const Vector<index_t> ids(reinterpret_cast<index_t*>(end.data()), 0);
+    const Vector<T> x(arena.take<T>(n), n), end(x.data() + n, 0);
+    const Matrix<T> no_rows(end.data(), 0, 4), no_columns(end.data(), 4, 0), some(x.data(), 4, 4);
+    const Vector<element_t<Cuda, index_t>> ids(reinterpret_cast<element_t<Cuda, index_t>*>(end.data()), 0);
     evaluate(cuda, x0 * 2.0, end, end);
     evaluate_rows(cuda, row_sum(x0), end, no_rows);
-    evaluate_rows(cuda, row_sum(x0), Vector<float>(x.data(), 4), no_columns);
+    evaluate_rows(cuda, row_sum(x0), Vector<T>(x.data(), 4), no_columns);
     CudaArena scratch(cuda, 0);
     differentiate(cuda, x0 * expr::column<1>, no_rows,
-                  gradients(overwrite(no_rows), accumulate(Vector<float>(x.data(), 4))), scratch, no_rows,
-                  Vector<float>(x.data(), 4));
+                  gradients(overwrite(no_rows), accumulate(Vector<T>(x.data(), 4))), scratch, no_rows,
+                  Vector<T>(x.data(), 4));
     gemm(cuda, no_columns, Op::plain, no_rows, Op::plain, some);
     gemm(cuda, no_rows, Op::plain, some, Op::plain, no_rows);
-    gemm_batch(cuda, MatrixBatch<float>{end.data(), 0, 4, 4, 4, 16}, Op::plain,
-               MatrixBatch<float>{end.data(), 0, 4, 4, 4, 16}, Op::plain,
-               MatrixBatch<float>{end.data(), 0, 4, 4, 4, 16});
-    embedding_forward<float>(cuda, ids, some, no_rows);
-    embedding_backward<float>(cuda, ids, std::nullopt, no_rows, some);
+    gemm_batch(cuda, MatrixBatch<T>{end.data(), 0, 4, 4, 4, 16}, Op::plain, MatrixBatch<T>{end.data(), 0, 4, 4, 4, 16},
+               Op::plain, MatrixBatch<T>{end.data(), 0, 4, 4, 4, 16});
+    embedding_forward<T>(cuda, ids, some, no_rows);
+    embedding_backward<T>(cuda, ids, std::nullopt, no_rows, some);
     GradientNorm<Cuda>(cuda, 0)(cuda, end);
     upload<float>(cuda, Vector<const float>(nullptr, 0), end);
     cuda.synchronize();
@@ -77,12 +77,12 @@ TEST_CASE_TEMPLATE("aligned first rows with unaligned distances, and the reverse
       check_both([&]<class D>(std::type_identity<D>) {
         const auto& device = test::device<D>();
         std::array<test::Mirror<T, D>, 4> memory;
-        std::array<Matrix<T>, 4> m;
+        std::array<Matrix<element_t<D, T>>, 4> m;
         for (std::size_t i = 0; i < 4; ++i) {
           const index_t o = static_cast<index_t>(i) == which ? offset : 0,
                         g = static_cast<index_t>(i) == which ? gap : 0;
           memory[i] = test::Mirror<T, D>(numbers<T>(o + rows * (columns + g), i + 1));
-          m[i] = Matrix<T>(memory[i].vector().data() + o, Extents<dyn, dyn>(rows, columns), columns + g);
+          m[i] = Matrix<element_t<D, T>>(memory[i].vector().data() + o, Extents<dyn, dyn>(rows, columns), columns + g);
         }
         evaluate(device, formulas(x0 + x1, x0 - x1), outputs(m[2], m[3]), m[0], m[1]);
         evaluate(device, x0 - row_mean(x1), m[2], m[2], m[3]);
@@ -125,7 +125,7 @@ TEST_CASE("gradients of columns: overwritten, accumulated, several, of no rows, 
         test::Mirror<float, D> x(numbers<float>(rows * columns)), d_y(numbers<float>(rows * columns, 2)), d_x(x.get());
         test::Mirror<float, D> a(numbers<float>(columns, 3)), b(numbers<float>(columns, 4)), r(numbers<float>(rows, 5));
         test::Mirror<float, D> d_a(numbers<float>(columns, 6)), d_b(numbers<float>(columns, 7));
-        const auto matrix = [&](auto& m) { return Matrix<float>(m.vector().data(), rows, columns); };
+        const auto matrix = [&](auto& m) { return Matrix<element_t<D, float>>(m.vector().data(), rows, columns); };
         arena_t<D> scratch(device, differentiate_scratch<Formula, float>(rows));
         const auto run = [&](const auto&... g) {
           differentiate(device, formula, matrix(d_y), gradients(g...), scratch, matrix(x), a.vector(), b.vector(),
@@ -191,7 +191,7 @@ TEST_CASE("buffers may end after their device, and two devices keep out of each 
   {
     const Cuda first(test::small_workspaces), second(test::small_workspaces);
     CudaBuffer<float> a(first, 100), b(second, 100);
-    const Vector<float> av(a.data(), 100), bv(b.data(), 100);
+    const Vector<element_t<Cuda, float>> av(a.data(), 100), bv(b.data(), 100);
     evaluate(first, expr::as_expression(1.0), av);
     evaluate(second, expr::as_expression(2.0), bv);
     first.synchronize();

@@ -40,8 +40,8 @@ auto run(const std::vector<index_t>& ids, index_t vocabulary, index_t n, std::op
   test::Mirror<T, D> table(draw<T>(vocabulary * n, 2)), y(std::vector<T>(static_cast<std::size_t>(rows * n)));
   test::Mirror<S, D> d_y(draw<S>(rows * n, 3)), d_table(draw<S>(vocabulary * n, 4));
   const auto& device = test::device<D>(2);
-  embedding_forward<T>(device, on_device.vector(), table.matrix(n), y.matrix(n));
-  embedding_backward<S>(device, on_device.vector(), pad, d_y.matrix(n), d_table.matrix(n));
+  embedding_forward<element_t<D, T>>(device, on_device.vector(), table.matrix(n), y.matrix(n));
+  embedding_backward<element_t<D, S>>(device, on_device.vector(), pad, d_y.matrix(n), d_table.matrix(n));
   std::vector<double> all;
   for (const T v : y.get()) all.push_back(static_cast<double>(v));
   for (const S v : d_table.get()) all.push_back(static_cast<double>(v));
@@ -69,16 +69,17 @@ TEST_CASE_TEMPLATE("the embedding and its gradient are Cpu's, bit for bit", T, f
 }
 
 TEST_CASE("an id outside the table: NaN in its row, no gradient, and synchronize names the first such row") {
+  using OnCard = element_t<Cuda, float>;
   const Cuda& cuda = test::device<Cuda>();
   for (const index_t wrong : {-1, 13}) {
     test::Mirror<index_t, Cuda> ids(std::vector<index_t>{4, 0, wrong, wrong, 12});
     test::Mirror<float, Cuda> table(draw<float>(13 * 5, 1)), y(std::vector<float>(25)), d_table(std::vector<float>(65));
-    embedding_backward<float>(cuda, ids.vector(), std::nullopt, table.matrix(5).rows(0, 5), d_table.matrix(5));
+    embedding_backward<OnCard>(cuda, ids.vector(), std::nullopt, table.matrix(5).rows(0, 5), d_table.matrix(5));
     const auto gradient = d_table.get();
     double sum = 0;
     for (const float v : gradient) sum += v == 0 ? 0 : 1;
     CHECK(sum == 15);
-    embedding_forward<float>(cuda, ids.vector(), table.matrix(5), y.matrix(5));
+    embedding_forward<OnCard>(cuda, ids.vector(), table.matrix(5), y.matrix(5));
     CHECK_THROWS_WITH_AS(cuda.synchronize(), doctest::Contains("token id at row 2"), Error);
     cuda.synchronize();
     const auto values = y.get();

@@ -92,12 +92,12 @@ class Run {
     return test::Mirror<U, D>(std::vector<U>(static_cast<std::size_t>(offset_ + rows_ * stride_), U(0.25)));
   }
   template <class U>
-  Matrix<U> matrix(test::Mirror<U, D>& m) const {
-    return Matrix<U>(m.vector().data() + offset_, Extents<dyn, dyn>(rows_, columns_), stride_);
+  Matrix<element_t<D, U>> matrix(test::Mirror<U, D>& m) const {
+    return Matrix<element_t<D, U>>(m.vector().data() + offset_, Extents<dyn, dyn>(rows_, columns_), stride_);
   }
   template <class U>
-  Vector<U> vector(test::Mirror<U, D>& m, index_t n) const {
-    return Vector<U>(m.vector().data() + offset_, n);
+  Vector<element_t<D, U>> vector(test::Mirror<U, D>& m, index_t n) const {
+    return Vector<element_t<D, U>>(m.vector().data() + offset_, n);
   }
 
   index_t rows_, columns_, offset_, stride_;
@@ -203,6 +203,7 @@ TEST_CASE("one value per row: a loss and its gradient, the same bits") {
 
 TEST_CASE("several outputs that are operands as well; a constant; nothing at all") {
   const std::vector<float> a{1, 2, 3}, b{10, 20, 30};
+  using OnCard = element_t<Cuda, float>;
   test::Mirror<float, Cuda> av(a), bv(b);
   const Cuda& cuda = test::device<Cuda>();
   evaluate(cuda, formulas(x0 + x1, x0 - x1), outputs(av.vector(), bv.vector()), av.vector(), bv.vector());
@@ -210,15 +211,15 @@ TEST_CASE("several outputs that are operands as well; a constant; nothing at all
   CHECK(bv.get() == std::vector<float>{-9, -18, -27});
   evaluate(cuda, expr::as_expression(0.5), av.vector());
   CHECK(av.get() == std::vector<float>{0.5f, 0.5f, 0.5f});
-  const Vector<float> empty(nullptr, 0);
+  const Vector<OnCard> empty(nullptr, 0);
   evaluate(cuda, x0 + x1, empty, empty, empty);
-  const Matrix<float> no_columns(nullptr, 3, 0);
+  const Matrix<OnCard> no_columns(nullptr, 3, 0);
   evaluate(cuda, x0 / row_sum(x0), no_columns, no_columns);
   evaluate_rows(cuda, row_sum(x0) + 4.0, av.vector(), no_columns);
   CHECK(av.get() == std::vector<float>{4, 4, 4});
   // A column's gradient over no rows at all: nothing is added, and what is overwritten is 0.
   CudaArena scratch(cuda, 64);
-  const Matrix<float> no_rows(nullptr, 0, 3);
+  const Matrix<OnCard> no_rows(nullptr, 0, 3);
   differentiate(cuda, x0 * expr::column<1>, no_rows, gradients(no_gradient, overwrite(bv.vector())), scratch, no_rows,
                 av.vector());
   CHECK(bv.get() == std::vector<float>{0, 0, 0});
@@ -226,18 +227,19 @@ TEST_CASE("several outputs that are operands as well; a constant; nothing at all
 
 TEST_CASE("wrong shapes and host memory are refused by name, before anything runs") {
   std::vector<float> host(8);
+  const auto on_host = test::taken_for_the_cards(Vector<float>(host.data(), 8));
+  using OnCard = element_t<Cuda, float>;
   test::Mirror<float, Cuda> x(host), y(host);
   const Cuda& cuda = test::device<Cuda>();
-  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 + x1, y.vector(), x.vector(), Vector<float>(x.vector().data(), 7)),
+  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 + x1, y.vector(), x.vector(), Vector<OnCard>(x.vector().data(), 7)),
                        "expression: operand 1: found 1 x 7, wanted 1 x 8", Error);
-  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 + x1, y.vector(), x.vector(), Vector<float>(host.data(), 8)),
+  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 + x1, y.vector(), x.vector(), on_host),
                        "expression: operand 1: found host memory, wanted device memory", Error);
-  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, Vector<float>(host.data(), 8), x.vector()),
+  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, on_host, x.vector()),
                        "expression: output 0: found host memory, wanted device memory", Error);
-  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, y.vector(), Vector<float>(nullptr, 8)),
+  CHECK_THROWS_WITH_AS(evaluate(cuda, x0 * 2.0, y.vector(), Vector<OnCard>(nullptr, 8)),
                        "expression: operand 0: found a null pointer, wanted device memory", Error);
   CudaArena scratch(cuda, 0);
-  CHECK_THROWS_WITH_AS(differentiate(cuda, x0 * 2.0, y.vector(), gradients(overwrite(Vector<float>(host.data(), 8))),
-                                     scratch, x.vector()),
+  CHECK_THROWS_WITH_AS(differentiate(cuda, x0 * 2.0, y.vector(), gradients(overwrite(on_host)), scratch, x.vector()),
                        "expression: gradient 0: found host memory, wanted device memory", Error);
 }

@@ -31,7 +31,9 @@ struct Spread {
     }
     memory = test::Mirror<T, D>(values);
   }
-  Matrix<T> view() { return Matrix<T>(memory.vector().data(), Extents<dyn, dyn>(rows, columns), columns + gap); }
+  Matrix<element_t<D, T>> view() {
+    return Matrix<element_t<D, T>>(memory.vector().data(), Extents<dyn, dyn>(rows, columns), columns + gap);
+  }
   std::vector<double> values() {
     const auto all = memory.get();
     std::vector<double> out;
@@ -127,11 +129,14 @@ TEST_CASE("a float is the exact sum of its three bfloat16 parts") {
     x.push_back(static_cast<float>(laws::draw(5, 0, i)) + static_cast<float>(laws::draw(6, 0, i)) * 1e-4f);
   test::Mirror<float, Cuda> on_device(x);
   const auto n = static_cast<index_t>(x.size());
-  const cuda::SplitPanel panel(test::device<Cuda>(), Matrix<float>(on_device.vector().data(), 1, 900).rows(0, 1));
+  const cuda::SplitPanel panel(test::device<Cuda>(), Matrix<float>(bare(on_device.vector().data()), 1, 900).rows(0, 1));
   std::vector<double> sum(900, 0.0);
   for (const auto& part : panel.parts()) {
     std::vector<bfloat16> values(900);
-    download<bfloat16>(test::device<Cuda>(), Vector<bfloat16>(part.data(), 900), Vector<bfloat16>(values.data(), 900));
+    // The parts are the panel's bare memory.
+    auto* const on_card = reinterpret_cast<element_t<Cuda, bfloat16>*>(part.data());
+    download<bfloat16>(test::device<Cuda>(), Vector<element_t<Cuda, bfloat16>>(on_card, 900),
+                       Vector<bfloat16>(values.data(), 900));
     for (std::size_t i = 0; i < 900; ++i) sum[i] += static_cast<double>(static_cast<float>(values[i]));
   }
   CHECK(n > 900);
@@ -139,22 +144,23 @@ TEST_CASE("a float is the exact sum of its three bfloat16 parts") {
 }
 
 TEST_CASE("sums of nothing, and products without rows or columns") {
+  using OnCard = element_t<Cuda, float>;
   test::Mirror<float, Cuda> c(std::vector<float>{1, 2, 3, 4, 5, 6});
   const Cuda& device = test::device<Cuda>();
-  const auto out = Matrix<float>(c.vector().data(), 2, 3);
-  const Matrix<float> a(nullptr, 2, 0), b(nullptr, 0, 3);
+  const auto out = Matrix<OnCard>(c.vector().data(), 2, 3);
+  const Matrix<OnCard> a(nullptr, 2, 0), b(nullptr, 0, 3);
   gemm(device, a, Op::plain, b, Op::plain, out, Into::accumulate);
   CHECK(c.get() == std::vector<float>{1, 2, 3, 4, 5, 6});
   gemm(device, a, Op::plain, b, Op::plain, out);
   CHECK(c.get() == std::vector<float>(6, 0.0f));
-  gemm(device, Matrix<float>(nullptr, 0, 2), Op::plain, out, Op::plain, Matrix<float>(nullptr, 0, 3));
+  gemm(device, Matrix<OnCard>(nullptr, 0, 2), Op::plain, out, Op::plain, Matrix<OnCard>(nullptr, 0, 3));
 }
 
 TEST_CASE("a batch on Cuda: matrices one after another, and heads beside each other") {
   constexpr index_t heads = 3, m = 2, n = 4, k = 5;
   const auto run = [&]<class D>(std::type_identity<D>, Into into) {
     Spread<double, D> q(m, heads * k, 2, 1), kv(n, heads * k, 0, 2), scores(heads * m, n, 0, 3);
-    const auto c = batch(View<double, dyn, dyn, dyn>(scores.memory.vector().data(), heads, m, n));
+    const auto c = batch(View<element_t<D, double>, dyn, dyn, dyn>(scores.memory.vector().data(), heads, m, n));
     gemm_batch(test::device<D>(), head_batch(q.view(), heads), Op::plain, head_batch(kv.view(), heads), Op::transposed,
                c, into);
     return scores.values();
@@ -166,7 +172,7 @@ TEST_CASE("a batch on Cuda: matrices one after another, and heads beside each ot
   // Three distances from matrix to matrix.
   const auto apart = [&]<class D>(std::type_identity<D>) {
     Spread<double, D> q(heads * m, k, 0, 1), kv(n, heads * k, 0, 2), scores(m, heads * n, 1, 3);
-    const auto a = batch(View<double, dyn, dyn, dyn>(q.memory.vector().data(), heads, m, k));
+    const auto a = batch(View<element_t<D, double>, dyn, dyn, dyn>(q.memory.vector().data(), heads, m, k));
     gemm_batch(test::device<D>(), a, Op::plain, head_batch(kv.view(), heads), Op::transposed,
                head_batch(scores.view(), heads));
     return scores.values();
@@ -206,7 +212,7 @@ TEST_CASE("the distance of a single row to the next means nothing") {
   test::Mirror<float, Cuda> a(std::vector<float>{1, 2, 3}), b(std::vector<float>{4, 5, 6}), c(std::vector<float>(9));
   for (const index_t distance : {0, 1, 3, 1000}) {
     const auto row = [&](auto& m, index_t n) {
-      return Matrix<float>(m.vector().data(), Extents<dyn, dyn>(1, n), distance);
+      return Matrix<element_t<Cuda, float>>(m.vector().data(), Extents<dyn, dyn>(1, n), distance);
     };
     gemm(device, row(a, 3), Op::plain, row(b, 3), Op::transposed, row(c, 1));
     CHECK(c.get()[0] == 32);
@@ -244,9 +250,9 @@ TEST_CASE("planted: a swapped leading dimension, operands that are not changed a
     const auto differs = [&](auto&& multiply) {
       Spread<double, Cuda> a(a_t ? 5 : 2, a_t ? 2 : 5, 0, 1, 99), b(b_t ? 3 : 5, b_t ? 5 : 3, 1, 2, 99),
           out(2, 3, 0, 3, 99);
-      const auto as_batch = [](const auto& v) { return cuda::single(Matrix<const double>(v)); };
+      const auto as_batch = [](const auto& v) { return cuda::single(Matrix<const double>(bare(v))); };
       try {
-        multiply(as_batch(a.view()), as_batch(b.view()), cuda::single(out.view()));
+        multiply(as_batch(a.view()), as_batch(b.view()), cuda::single(bare(out.view())));
         device.synchronize();
         return out.values() != wanted;
       } catch (const CudaError&) {
@@ -274,7 +280,8 @@ TEST_CASE("what does not fit is refused by name") {
   CHECK_THROWS_WITH_AS(gemm(device, a.view(), Op::plain, b.view(), Op::plain, c.view()),
                        "gemm: rows of op(B): found 4, wanted 5", Error);
   std::vector<float> host(6);
-  CHECK_THROWS_WITH_AS(gemm(device, a.view(), Op::transposed, a.view(), Op::plain, Matrix<float>(host.data(), 5, 5)),
+  const auto on_host = test::taken_for_the_cards(Matrix<float>(host.data(), 5, 5));
+  CHECK_THROWS_WITH_AS(gemm(device, a.view(), Op::transposed, a.view(), Op::plain, on_host),
                        "gemm: C: found host memory, wanted device memory", Error);
   Spread<float, Cuda> wide(1, 2000, 0, 1);
   Spread<bfloat16, Cuda> narrow(2000, 1, 0, 1);

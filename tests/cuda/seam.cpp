@@ -21,7 +21,7 @@ TEST_CASE("a failed call says file, line, the call and CUDA's own words") {
   test::Mirror<float, Cuda> x(std::vector<float>(3));
   std::string message;
   try {
-    cuda::launch(cuda, {dim3(0), dim3(32)}, add_one, x.vector().data(), index_t{3});
+    cuda::launch(cuda, {dim3(0), dim3(32)}, add_one, bare(x.vector().data()), index_t{3});
   } catch (const CudaError& e) {
     message = e.what();
   }
@@ -43,9 +43,10 @@ TEST_CASE("no such device: a sentence") {
 
 TEST_CASE("buffers are zero when made, move, and know their limits") {
   const Cuda& cuda = test::device<Cuda>();
+  using OnCard = element_t<Cuda, double>;
   CudaBuffer<double> a(cuda, 33);
   std::vector<double> host(33, 1.0);
-  download<double>(cuda, Vector<double>(a.data(), 33), Vector<double>(host.data(), 33));
+  download<double>(cuda, Vector<OnCard>(a.data(), 33), Vector<double>(host.data(), 33));
   CHECK(host == std::vector<double>(33, 0.0));
   CudaBuffer<double> b = std::move(a);
   CHECK(b.size() == 33);
@@ -55,16 +56,17 @@ TEST_CASE("buffers are zero when made, move, and know their limits") {
   CHECK_THROWS_WITH_AS(CudaBuffer<double>(cuda, -1), doctest::Contains("CUDA buffer: elements: found -1"), Error);
   CHECK_THROWS_AS(CudaBuffer<double>(cuda, std::numeric_limits<index_t>::max()), Error);
   CHECK_THROWS_WITH_AS(CudaBuffer<double>(cuda, index_t{1} << 58), doctest::Contains("cudaMalloc"), CudaError);
-  CHECK_THROWS_WITH_AS(upload<double>(cuda, Vector<double>(host.data(), 33), Vector<double>(a.data(), 32)),
+  CHECK_THROWS_WITH_AS(upload<double>(cuda, Vector<double>(host.data(), 33), Vector<OnCard>(a.data(), 32)),
                        "upload: found 32 elements, wanted 33", Error);
-  CHECK_THROWS_WITH_AS(upload<double>(cuda, Vector<double>(host.data(), 33), Vector<double>(host.data(), 33)),
+  const Vector<double> on_host(host.data(), 33);
+  CHECK_THROWS_WITH_AS(upload<double>(cuda, on_host, test::taken_for_the_cards(on_host)),
                        "upload: destination: found host memory, wanted device memory", Error);
 }
 
 TEST_CASE("an arena plans device memory as Cpu's does, and its poison is NaN") {
   const Cuda& cuda = test::device<Cuda>();
   const auto take = [](auto& a) {
-    Rows<float, 7> x, y;
+    Rows<element_t<Cuda, float>, 7> x, y;
     take_rows(a, 5, x), take_rows(a, 3, y);
     return std::pair(x, y);
   };
@@ -74,7 +76,7 @@ TEST_CASE("an arena plans device memory as Cpu's does, and its poison is NaN") {
   CHECK(arena.used() == arena.capacity());
   CHECK(reinterpret_cast<std::uintptr_t>(y.data()) % 64 == 0);
   std::vector<float> host(21);
-  download<float>(cuda, Vector<float>(y.data(), 21), Vector<float>(host.data(), 21));
+  download<float>(cuda, Vector<element_t<Cuda, float>>(y.data(), 21), Vector<float>(host.data(), 21));
   for (const float v : host) CHECK(v != v);
   CHECK_THROWS_WITH_AS(arena.take<float>(1), doctest::Contains("arena: bytes left: found 0"), Error);
 }
@@ -82,10 +84,10 @@ TEST_CASE("an arena plans device memory as Cpu's does, and its poison is NaN") {
 TEST_CASE("an event orders two streams") {
   const Cuda a(test::small_workspaces), b(test::small_workspaces);
   CudaBuffer<float> x(a, 1000);
-  const Vector<float> v(x.data(), 1000);
+  const Vector<element_t<Cuda, float>> v(x.data(), 1000);
   const cuda::Event zeroed, added;
   zeroed.record(a.stream());
-  cuda::launch(a, {dim3(8), dim3(128)}, add_one, x.data(), index_t{1000});
+  cuda::launch(a, {dim3(8), dim3(128)}, add_one, bare(x.data()), index_t{1000});
   added.record(a.stream());
   added.hold_back(b.stream());
   evaluate(b, expr::arg<0> * 3.0, v, v);

@@ -45,7 +45,7 @@ TEST_CASE_TEMPLATE("special values in pairs: each function gives the same bits",
     check_both([&]<class D>(std::type_identity<D>) {
       test::Mirror<T, D> x(a), y(b), out(std::vector<T>(a.size() * 4));
       const auto n = static_cast<index_t>(a.size());
-      const auto result = [&](index_t i) { return Vector<T>(out.vector().data() + i * n, n); };
+      const auto result = [&](index_t i) { return Vector<element_t<D, T>>(out.vector().data() + i * n, n); };
       evaluate(test::device<D>(), four, outputs(result(0), result(1), result(2), result(3)), x.vector(), y.vector());
       return as_doubles(out.get());
     });
@@ -88,7 +88,7 @@ TEST_CASE("special values in a row's sum, mean and maximum: the same bits wherev
       check_both([&]<class D>(std::type_identity<D>) {
         test::Mirror<float, D> x(row), y(std::vector<float>(3));
         const auto& device = test::device<D>();
-        const auto at = [&](index_t i) { return Vector<float>(y.vector().data() + i, 1); };
+        const auto at = [&](index_t i) { return Vector<element_t<D, float>>(y.vector().data() + i, 1); };
         evaluate_rows(device, row_sum(x0), at(0), x.matrix(columns));
         evaluate_rows(device, row_mean(x0), at(1), x.matrix(columns));
         evaluate_rows(device, row_max(x0), at(2), x.matrix(columns));

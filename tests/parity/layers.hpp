@@ -26,10 +26,10 @@ struct Model {
     ref.fill<Layer>(w);
     put();
   }
-  void put() { upload(test::device<D>(), Vector<const T>(on_host.all()), parameters.all()); }
+  void put() { upload<T>(test::device<D>(), on_host.all(), parameters.all()); }
   void compare_gradients(test::ReferenceCase& ref) {
     using S = accumulate_t<T>;
-    download(test::device<D>(), Vector<const S>(gradients.flat()), host_gradients.flat());
+    download<S>(test::device<D>(), gradients.flat(), host_gradients.flat());
     auto d_w = host_gradients.weights();
     ref.compare_gradients<Layer>(d_w, tolerance<T>);
   }
@@ -51,7 +51,7 @@ void rms_norm(const std::string& folder) {
   test::Mirror<S, D> d_y(ref.values<S>("input.cotangent")), d_x(std::vector<S>(y.get().size(), S(NAN)));
   const double eps = ref.config()["eps"];
   const auto& device = test::device<D>(2);
-  arena_t<D> scratch(device, Norm::scratch_bytes<T>(x.matrix(24).extent(0)));
+  arena_t<D> scratch(device, Norm::scratch_bytes<element_t<D, T>>(x.matrix(24).extent(0)));
   Norm::forward(device, model.parameters.weights(), eps, x.matrix(24), y.matrix(24));
   Norm::backward(device, model.parameters.weights(), model.gradients.weights(), eps, x.matrix(24), d_y.matrix(24),
                  d_x.matrix(24), scratch);
@@ -82,6 +82,7 @@ void activation(const std::string& name, const Formula& formula) {
 template <class Mlp, class T, class D>
 void mlp(const std::string& name, index_t hidden) {
   using S = accumulate_t<T>;
+  using Saved = typename Mlp::template Saved<element_t<D, T>>;
   auto ref = test::ReferenceCase::load(name);
   Model<Mlp, T, D> model(ref);
   test::Mirror<T, D> x(ref.values<T>("input.x")), y(ref.values<T>("input.x"));
@@ -89,10 +90,10 @@ void mlp(const std::string& name, index_t hidden) {
   const index_t rows = x.matrix(hidden).extent(0);
   const auto& device = test::device<D>(2);
   arena_t<D> arena(device, plan_bytes([&](ArenaPlan& a) {
-                     Mlp::template Saved<T>::allocate(a, rows);
-                     a.borrow(Mlp::template scratch_bytes<T>(rows));
+                     Saved::allocate(a, rows);
+                     a.borrow(Mlp::template scratch_bytes<element_t<D, T>>(rows));
                    }));
-  const auto saved = Mlp::template Saved<T>::allocate(arena, rows);
+  const auto saved = Saved::allocate(arena, rows);
   Mlp::forward(device, model.parameters.weights(), x.matrix(hidden), y.matrix(hidden), saved);
   Mlp::backward(device, model.parameters.weights(), model.gradients.weights(), x.matrix(hidden), saved,
                 d_y.matrix(hidden), d_x.matrix(hidden), arena);
@@ -139,10 +140,10 @@ void adamw() {
                vector = ref.values<S>("input.grad." + at + "vector");
     std::copy(matrix.begin(), matrix.end(), d.matrix.data());
     std::copy(vector.begin(), vector.end(), d.vector.data());
-    upload(device, Vector<const S>(model.host_gradients.flat()), model.gradients.flat());
+    upload<S>(device, model.host_gradients.flat(), model.gradients.flat());
     rates.push_back(schedule(step));
     norms.push_back(optimizer.step(device, schedule(step), model.parameters, model.gradients).grad_norm);
-    download(device, Vector<const T>(model.parameters.all()), model.on_host.all());
+    download<T>(device, model.parameters.all(), model.on_host.all());
     const auto w = model.on_host.weights();
     ref.compare("output." + at + "matrix", w.matrix, tolerance<T>);
     ref.compare("output." + at + "vector", w.vector, tolerance<T>);

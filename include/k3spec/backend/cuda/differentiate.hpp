@@ -189,35 +189,6 @@ __global__ void __launch_bounds__(static_cast<int>(expr::column_chains) * warp)
   (D::each);
 }
 
-/// Views of the gradients' destinations, for their alignment and for checks.
-template <class... G>
-auto destinations(const std::tuple<G...>& grads) {
-  const auto view = []<class D>(const D& d) {
-    if constexpr (std::is_same_v<D, NoGradient>) {
-      return Matrix<double>(nullptr, 0, 0);
-    } else {
-      return d.to;
-    }
-  };
-  return std::apply([&](const auto&... g) { return std::tuple(view(g)...); }, grads);
-}
-
-/// The gradients' destinations, of the elements themselves.
-template <class... G>
-auto bare_gradients(const std::tuple<G...>& grads) {
-  const auto one = []<class D>(const D& d) {
-    if constexpr (std::is_same_v<D, NoGradient>) {
-      return d;
-    } else {
-      require_on_card<decltype(d.to)>();
-      constexpr bool overwrites = std::is_same_v<D, Overwrite<typename decltype(d.to)::element_type>>;
-      if constexpr (overwrites) return overwrite(bare(d.to));
-      if constexpr (!overwrites) return accumulate(bare(d.to));
-    }
-  };
-  return std::apply([&](const auto&... g) { return std::tuple(one(g)...); }, grads);
-}
-
 template <class G>
 inline constexpr std::size_t element_bytes = sizeof(typename decltype(G::to)::value_type);
 template <>
@@ -282,8 +253,8 @@ void differentiate(const Cuda& cuda, const E& e, const View<T, Y...>& d_y, const
                    const X&... x) {
   const auto d = as_matrix(d_y);
   expr::check_operands<E>(d.extent(0), d.extent(1), cuda::as_operands(x...));
-  cuda::differentiate_all<scalar_t<T>, false>(cuda, e, cuda::bare_gradients(grads), scratch, d.extent(0), d.extent(1),
-                                                  cuda::as_operands(x..., d_y));
+  cuda::differentiate_all<scalar_t<T>, false>(cuda, e, cuda::as_gradients(grads), scratch, d.extent(0), d.extent(1),
+                                              cuda::as_operands(x..., d_y));
 }
 
 /// The same for an expression with one value per row (evaluate_rows): d_y is [rows].
@@ -296,8 +267,8 @@ void differentiate_rows(const Cuda& cuda, const E& e, const View<T, N>& d_y, con
     throw Error("differentiate_rows: d_y", std::to_string(d_y.extent(0)), std::to_string(shape.extent(0)) + " rows");
   }
   expr::check_operands<E>(shape.extent(0), shape.extent(1), cuda::as_operands(first, x...));
-  cuda::differentiate_all<scalar_t<T>, true>(cuda, e, cuda::bare_gradients(grads), scratch, shape.extent(0), shape.extent(1),
-                                                 cuda::as_operands(first, x..., d_y));
+  cuda::differentiate_all<scalar_t<T>, true>(cuda, e, cuda::as_gradients(grads), scratch, shape.extent(0),
+                                             shape.extent(1), cuda::as_operands(first, x..., d_y));
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -87,7 +87,7 @@ inline void require_token_ids(const Cuda&, const Vector<const Placed<index_t, Cu
 template <class T, AnyView Y>
 void gather_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cuda>>& ids,
                         const Matrix<const Placed<T, Cuda>>& table, const Y& y) {
-  cuda::require_on_card<Y>();
+  static_assert(cuda::on_card<Y>, "embedding on Cuda: y is no view of element_t<Cuda, T>");
   const auto to = bare(as_matrix(y));
   const auto from = bare(table);
   using To = typename decltype(to)::element_type;
@@ -96,8 +96,8 @@ void gather_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cud
   cuda.require_device_memory(table, "embedding: table");
   cuda.require_device_memory(to, "embedding: y");
   if (to.size() == 0) return;
-  cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V),
-               cuda::gather_rows<V, T, To>, bare(ids), from, to, cuda::aligned_bits(std::tuple(from, to)), cuda.faults());
+  cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V), cuda::gather_rows<V, T, To>, bare(ids),
+               from, to, cuda::aligned_bits(std::tuple(from, to)), cuda.faults());
 }
 
 /// d_table[ids[r]] += d_y[r], rows in ascending order; the padding id's row gets none.
@@ -106,7 +106,7 @@ void scatter_add_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t
                              std::optional<index_t> pad_token_id, const DY& d_y,
                              const Matrix<Placed<S, Cuda>>& d_table) {
   using T = value_t<typename DY::value_type>;
-  cuda::require_on_card<DY>();
+  static_assert(cuda::on_card<DY>, "embedding on Cuda: d_y is no view of element_t<Cuda, T>");
   constexpr int V = cuda::lanes_per_thread<T, S>;
   const Matrix<const T> from = bare(as_matrix(d_y));
   const Matrix<S> to = bare(d_table);
@@ -116,8 +116,8 @@ void scatter_add_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t
   if (from.size() == 0) return;
   const index_t tile = index_t{cuda::warp} * V;
   const dim3 grid(cuda::blocks_for(cuda, from.extent(0), 8), static_cast<unsigned>((from.extent(1) + tile - 1) / tile));
-  cuda::launch(cuda, {grid, dim3(cuda::warp, 8)}, cuda::scatter_add_rows<V, S, T>, bare(ids),
-               pad_token_id.value_or(-1), from, to, cuda::aligned_bits(std::tuple(from, to)));
+  cuda::launch(cuda, {grid, dim3(cuda::warp, 8)}, cuda::scatter_add_rows<V, S, T>, bare(ids), pad_token_id.value_or(-1),
+               from, to, cuda::aligned_bits(std::tuple(from, to)));
 }
 
 }  // namespace K3SPEC_NAMESPACE

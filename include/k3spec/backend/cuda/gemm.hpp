@@ -183,7 +183,8 @@ void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB
   using A = std::remove_const_t<value_t<TA>>;
   using B = std::remove_const_t<value_t<TB>>;
   using C = value_t<TC>;
-  cuda::require_on_card<View<TA, EA...>, View<TB, EB...>, View<TC, EC...>>();
+  static_assert(cuda::on_card<View<TA, EA...>, View<TB, EB...>, View<TC, EC...>>,
+                "gemm on Cuda: A, B or C is no view of element_t<Cuda, T>");
   static_assert(cuda::same_operands<A, B, C> || cuda::mixed_operands<A, B, C>,
                 "gemm on Cuda: A and B of one type and C of it or of its accumulation type, or float with bfloat16 "
                 "into float");
@@ -214,7 +215,8 @@ void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const Matri
   if (into == Into::nothing) return;
   using A = std::remove_const_t<value_t<TA>>;
   using C = value_t<TC>;
-  cuda::require_on_card<Matrix<TA>, Matrix<TB>, Matrix<TC>>();
+  static_assert(cuda::on_card<Matrix<TA>, Matrix<TB>, Matrix<TC>>,
+                "gemm_batch on Cuda: A, B or C is no view of element_t<Cuda, T>");
   static_assert(cuda::same_operands<A, std::remove_const_t<value_t<TB>>, C>,
                 "gemm_batch on Cuda: A and B of one type, C of it or of its accumulation type");
   const ProductShape s = batch_shape(a, op_a, b, op_b, c);

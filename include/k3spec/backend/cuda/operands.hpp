@@ -1,9 +1,10 @@
 #pragma once
 /// \file
-/// The operands of an expression on their way into a kernel: by value, as views, with one bit each that says whether
-/// 16-byte accesses are allowed.
-/// defines: cuda::Read, cuda::ReadBy, cuda::load_operands, cuda::as_operands, cuda::aligned_bits, cuda::all_packed,
-///          cuda::flattened, cuda::require_device_memory, cuda::element_shape, cuda::for_lanes
+/// The operands, results and gradients of an expression on their way into a kernel: by value, as views of the elements
+/// themselves, with one bit each that says whether 16-byte accesses are allowed.
+/// defines: cuda::Read, cuda::ReadBy, cuda::load_operands, cuda::on_card, cuda::as_operands, cuda::as_outputs,
+///          cuda::as_gradients, cuda::destinations, cuda::aligned_bits, cuda::all_packed, cuda::flattened,
+///          cuda::require_device_memory, cuda::element_shape, cuda::for_lanes
 
 #include <algorithm>
 #include <bit>
@@ -73,25 +74,57 @@ constexpr bool reads_elements_only(const std::tuple<X...>*) {
   (std::index_sequence_for<X...>{});
 }
 
-/// Refuses, when compiling, views of the host's memory.
+/// Whether views are of a card's memory, as far as their types say. Ops refuse others when compiling.
 template <class... V>
-constexpr void require_on_card() {
-  static_assert((std::is_same_v<typename V::value_type, Placed<value_t<typename V::value_type>, Cuda>> && ...),
-                "a view of another memory than the card's: element_t<Cuda, T> is what Cuda's ops read and write");
-}
+inline constexpr bool on_card =
+    (std::is_same_v<typename V::value_type, Placed<value_t<typename V::value_type>, Cuda>> && ...);
 
 /// Views of operands as kernels take them.
 template <class... X>
 auto as_operands(const X&... x) {
-  require_on_card<X...>();
+  static_assert(on_card<X...>, "an expression on Cuda: an operand is no view of element_t<Cuda, T>");
   return std::tuple(Matrix<const value_t<typename X::value_type>>(bare(as_matrix(x)))...);
 }
 
 /// Views of outputs as kernels take them.
 template <class... T>
 auto as_outputs(const std::tuple<Matrix<T>...>& y) {
-  require_on_card<Matrix<T>...>();
+  static_assert(on_card<Matrix<T>...>, "an expression on Cuda: a result is no view of element_t<Cuda, T>");
   return std::apply([](const auto&... one) { return std::tuple(bare(one)...); }, y);
+}
+
+template <class G>
+inline constexpr bool is_gradient_on_card = on_card<decltype(G::to)>;
+template <>
+inline constexpr bool is_gradient_on_card<NoGradient> = true;
+
+/// The destinations of gradients as kernels take them.
+template <class... G>
+auto as_gradients(const std::tuple<G...>& grads) {
+  static_assert((is_gradient_on_card<G> && ...), "an expression on Cuda: a gradient is no view of element_t<Cuda, T>");
+  const auto one = []<class D>(const D& d) {
+    if constexpr (std::is_same_v<D, NoGradient>) {
+      return d;
+    } else if constexpr (std::is_same_v<D, Overwrite<typename decltype(d.to)::element_type>>) {
+      return overwrite(bare(d.to));
+    } else {
+      return accumulate(bare(d.to));
+    }
+  };
+  return std::apply([&](const auto&... g) { return std::tuple(one(g)...); }, grads);
+}
+
+/// Views of these, for their alignment and for checks.
+template <class... G>
+auto destinations(const std::tuple<G...>& grads) {
+  const auto view = []<class D>(const D& d) {
+    if constexpr (std::is_same_v<D, NoGradient>) {
+      return Matrix<double>(nullptr, 0, 0);
+    } else {
+      return d.to;
+    }
+  };
+  return std::apply([&](const auto&... g) { return std::tuple(view(g)...); }, grads);
 }
 
 /// Bit I is set if all rows of matrix I begin at 16-byte addresses.
