@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <tests/cuda/device.hpp>
+#include <k3spec/core/mirror.hpp>
 
 using namespace k3spec;
 
@@ -79,6 +80,28 @@ TEST_CASE("an arena plans device memory as Cpu's does, and its poison is NaN") {
   download<float>(cuda, Vector<element_t<Cuda, float>>(y.data(), 21), Vector<float>(host.data(), 21));
   for (const float v : host) CHECK(v != v);
   CHECK_THROWS_WITH_AS(arena.take<float>(1), doctest::Contains("arena: bytes left: found 0"), Error);
+}
+
+TEST_CASE("a mirror's arrays are the card's once they are uploaded, and the host's again once they are downloaded") {
+  const Cuda& cuda = test::device<Cuda>();
+  const auto take = [](auto& m) { return std::pair(m.template take<index_t>(3), m.template take<float>(33)); };
+  MirrorPlan<Cuda> plan;
+  take(plan);
+  Mirror<Cuda> mirror(cuda, plan.bytes());
+  const auto [ids, values] = take(mirror);
+  CHECK_THROWS_WITH_AS(mirror.take<float>(1), doctest::Contains("mirror: bytes left: found 0"), Error);
+  for (index_t i = 0; i < 33; ++i) values.host(i) = static_cast<float>(i);
+  for (index_t i = 0; i < 3; ++i) ids.host(i) = 30 + i;
+  mirror.upload(cuda);
+  // Rows 30 to 32 of the values, in front of them.
+  const Matrix<element_t<Cuda, float>> table(values.device.data(), 33, 1);
+  gather_rows(cuda, ids.device, table, table.rows(0, 3));
+  evaluate(cuda, expr::arg<0> * 2.0, values.device, values.device);
+  cuda.synchronize();
+  for (index_t i = 0; i < 33; ++i) CHECK(values.host(i) == static_cast<float>(i));
+  mirror.download(cuda);
+  for (index_t i = 0; i < 33; ++i) CHECK(values.host(i) == static_cast<float>(2 * (i < 3 ? 30 + i : i)));
+  for (index_t i = 0; i < 3; ++i) CHECK(ids.host(i) == 30 + i);
 }
 
 TEST_CASE("an event orders two streams") {

@@ -63,15 +63,17 @@ class Mirror {
   /// All that was taken, from the host to the device; done on return.
   void upload(const D& device) {
     if constexpr (!shares_memory<D>) {
+      using k3spec::upload;  // and a backend's own, found by the tag
       const auto n = static_cast<index_t>(used_);
-      k3spec::upload(device, Vector<const std::byte>(host(), n), Vector<element_t<D, std::byte>>(device_.data(), n));
+      upload(device, Vector<const std::byte>(host(), n), Vector<element_t<D, std::byte>>(device_.data(), n));
     }
   }
   /// And back; done on return, as is all that was asked of the device before.
   void download(const D& device) {
     if constexpr (!shares_memory<D>) {
+      using k3spec::download;
       const auto n = static_cast<index_t>(used_);
-      k3spec::download(device, Vector<const element_t<D, std::byte>>(device_.data(), n), Vector<std::byte>(host(), n));
+      download(device, Vector<const element_t<D, std::byte>>(device_.data(), n), Vector<std::byte>(host(), n));
     }
   }
 
