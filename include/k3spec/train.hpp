@@ -33,7 +33,7 @@
 #include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
-#include <k3spec/objectives/ttt_buffers.hpp>
+#include <k3spec/objectives/ttt_chunk.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
 #include <k3spec/objectives/ttt_objective.hpp>

@@ -24,7 +24,7 @@ struct Row {
     const Vector<T> top(&largest, 1);
     evaluate_rows(Cpu{}, row_max_formula(), top, matrix(x));
     evaluate_rows(Cpu{}, log_mass_formula(), Vector<T>(&ce, 1), matrix(x), top);
-    subtract_label(matrix(x), Vector<const T>(top), Vector<const index_t>(&label, 1), Vector<T>(&ce, 1));
+    subtract_label(Cpu{}, matrix(x), Vector<const T>(top), Vector<const index_t>(&label, 1), Vector<T>(&ce, 1));
     if (!p.empty()) evaluate_rows(Cpu{}, distance_formula(), Vector<T>(&distance, 1), matrix(x), matrix(p), top);
   }
   /// Of 0.1 CE + 0.9 |p - q|₁, each with weight d.
@@ -34,7 +34,7 @@ struct Row {
     differentiate_rows(Cpu{}, dspark_row_formula(0.1, 0.9), Vector<const T>(&d, 1),
                        gradients(overwrite(matrix(d_x)), no_gradient, no_gradient), scratch, matrix(x), matrix(p),
                        Vector<T>(&largest, 1));
-    subtract_label_backward(Vector<const index_t>(&label, 1), 0.1, Vector<const T>(&d, 1), matrix(d_x));
+    subtract_label_backward(Cpu{}, Vector<const index_t>(&label, 1), 0.1, Vector<const T>(&d, 1), matrix(d_x));
     return d_x;
   }
 };

@@ -54,16 +54,17 @@ Results<S> run(std::vector<X> x, std::vector<S> p) {
   evaluate_rows(Cpu{}, row_max_formula(), one(largest), logits);
   const Vector<const S> top(largest.data(), 1);
   evaluate_rows(Cpu{}, log_mass_formula(), one(r.cross_entropy), logits, top);
-  subtract_label(logits, top, labels, Vector<S>(r.cross_entropy.data(), 1));
+  subtract_label(Cpu{}, logits, top, labels, Vector<S>(r.cross_entropy.data(), 1));
   evaluate_rows(Cpu{}, distance_formula(), one(r.distance), logits, probs, top);
   const auto d_dspark = row(r.dspark_gradient);
   differentiate_rows(Cpu{}, dspark_row_formula(ce, l1), d_row, gradients(overwrite(d_dspark), no_gradient, no_gradient),
                      scratch, logits, probs, top);
-  subtract_label_backward(labels, ce, d_row, d_dspark);
+  subtract_label_backward(Cpu{}, labels, ce, d_row, d_dspark);
 
   TttLoss::row_alphas(Cpu{}, logits, probs, one(r.alpha));
   const auto through = [&](const TttLoss& loss, std::vector<S>& value, std::vector<S>& gradient) {
-    loss.row_losses(Cpu{}, logits, probs, Vector<const S>(r.alpha.data(), 1), one(value));
+    TttLoss::row_losses(Cpu{}, logits, probs, one(value));
+    if (loss.lk == LkLoss::alpha) value[0] = TttLoss::of_acceptance(r.alpha[0]);
     const S d_loss = loss.row_adjoint(1.0, r.alpha[0]);
     loss.row_gradients(Cpu{}, logits, probs, 0.0, Vector<const S>(&d_loss, 1), row(gradient), scratch);
   };

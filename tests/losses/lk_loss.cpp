@@ -21,7 +21,8 @@ struct Row {
     const auto n = static_cast<index_t>(x.size());
     const Matrix<const T> logits(x.data(), 1, n), probs(p.data(), 1, n);
     if (l.lk != LkLoss::none) TttLoss::row_alphas(Cpu{}, logits, probs, Vector<T>(&alpha, 1));
-    l.row_losses(Cpu{}, logits, probs, Vector<const T>(&alpha, 1), Vector<T>(&loss, 1));
+    TttLoss::row_losses(Cpu{}, logits, probs, Vector<T>(&loss, 1));
+    if (l.lk == LkLoss::alpha) loss = TttLoss::of_acceptance(alpha);
     std::vector<T> d(x.size(), T(NAN));
     const T d_row = l.row_adjoint(weight, alpha);
     Arena scratch(TttLoss::scratch_bytes<T>(1));

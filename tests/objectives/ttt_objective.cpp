@@ -336,7 +336,7 @@ TEST_CASE_TEMPLATE("both teachers' rows are the draft's; the target's own have t
   };
   const auto shifted = [&](index_t length) {
     own = identity;
-    shift_left(Matrix<T>(own.data(), 4, 4), length);
+    shift_left(Cpu{2}, Matrix<T>(own.data(), 4, 4), length);
   };
   both(0, 4, {0, 1, 2, 3}), both(1, 2, {1, 2}), both(2, 0, {});
   shifted(2), both(0, 4, {1, 1, 3, 3}), both(1, 2, {1, 3});

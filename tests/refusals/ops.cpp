@@ -310,12 +310,12 @@ TEST_CASE("attention of test-time-training steps") {
 
 TEST_CASE("a label's column") {
   refuses({"losses/cross_entropy.hpp subtract_label"}, [](Arguments& a) {
-    subtract_label<Matrix<const float>, float>(Matrix<const float>(a.memory<float>(12), 3, 4),
+    subtract_label<Matrix<const float>, float>(device, Matrix<const float>(a.memory<float>(12), 3, 4),
                                                a.vector<const float>("largest", 3), a.ids("labels", {0, 2, 3}, 4),
                                                a.vector<float>("losses", 3));
   });
   refuses({"losses/cross_entropy.hpp subtract_label_backward"}, [](Arguments& a) {
-    subtract_label_backward<Matrix<float>, float>(a.ids("labels", {0, 2, 3}, 4), 1,
+    subtract_label_backward<Matrix<float>, float>(device, a.ids("labels", {0, 2, 3}, 4), 1,
                                                   a.vector<const float>("d_losses", 3),
                                                   Matrix<float>(a.memory<float>(12), 3, 4));
   });

@@ -1,5 +1,6 @@
 // Training with a wrong extent: batches, teachers, objectives, anchors, documents.
 #include <k3spec/batches/anchors.hpp>
+#include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
@@ -40,9 +41,8 @@ TEST_CASE("EAGLE-3's loss") {
   const auto p = [](Arguments& a) { return a.matrix<const float>("p", 3, 5, Blame::any); };
   refuses({"objectives/ttt_loss.hpp row_alphas"},
           [&](Arguments& a) { TttLoss::row_alphas(device, logits(a), p(a), a.vector<float>("alphas", 3)); });
-  refuses({"objectives/ttt_loss.hpp row_losses"}, [&](Arguments& a) {
-    loss.row_losses(device, logits(a), p(a), a.vector<const float>("alphas", 3), a.vector<float>("losses", 3));
-  });
+  refuses({"objectives/ttt_loss.hpp row_losses"},
+          [&](Arguments& a) { TttLoss::row_losses(device, logits(a), p(a), a.vector<float>("losses", 3)); });
   refuses({"objectives/ttt_loss.hpp row_gradients"}, [&](Arguments& a) {
     loss.row_gradients(device, logits(a), p(a), 0, a.vector<const float>("d_rows", 3),
                        a.matrix<float>("d_logits", 3, 5), a.scratch());
@@ -62,9 +62,21 @@ TEST_CASE("rows that are picked out") {
     const auto to = a.of<float>(4, a.extent("from", 5));
     scatter_rows(device, a.ids("rows", {0, 3}, 4, Blame::any), a.matrix<const float>("from", 2, 5), to);
   });
+  refuses({"ops/gather_columns.hpp gather_columns"}, [](Arguments& a) {
+    const Matrix<const float> from = a.of<const float>(2, 4);
+    gather_columns(device, a.ids("columns", {0, 3, 1}, 4, Blame::any), from, a.matrix<float>("to", 2, 3));
+  });
+  refuses({"ops/row_adjoints.hpp row_adjoints"}, [](Arguments& a) {
+    row_adjoints(device, RowAdjoint{1}, a.vector<const std::uint8_t>("counts", 3), a.vector<const float>("alphas", 3),
+                 Vector<float>(a.memory<float>(3), 3));
+  });
+  refuses({"ops/byte_hash.hpp hash_blocks"}, [](Arguments& a) {
+    const Vector<const std::byte> bytes(a.memory<std::byte>(9), 9);
+    hash_blocks(device, bytes, a.vector<std::uint64_t>("hashes", 1));
+  });
   refuses({"batches/teacher.hpp shift_left"}, [](Arguments& a) {
     const index_t n = a.extent("length", rows);
-    shift_left(a.of<float>(n == 0 ? 7 : n, 4), length);
+    shift_left(device, a.of<float>(n == 0 ? 7 : n, 4), length);
   });
 }
 
@@ -157,7 +169,7 @@ TEST_CASE("EAGLE-3's batch and objective") {
           [&](Arguments& a) { objective.evaluate_only(device, model.w(), batch(a), teacher(a)); });
   refuses({"objectives/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
     objective.forward_backward(device, model.w(), model.d_w(), batch(a), teacher(a), std::nullopt,
-                               a.optional_matrix<float>("d_aux", rows, Draft::aux_width));
+                               a.matrix<float>("d_aux", rows, Draft::aux_width));
   });
   refuses({"objectives/ttt_objective.hpp forward_backward"}, [&](Arguments& a) {
     Arguments right;
@@ -229,7 +241,7 @@ TEST_CASE("block drafts' batches and objectives") {
           [&](Arguments& a) { of_dflash.evaluate_only(device, flash.w(), target(a), of_flash(a)); });
   refuses({"objectives/dflash_objective.hpp forward_backward"}, [&](Arguments& a) {
     of_dflash.forward_backward(device, flash.w(), flash.d_w(), target(a), of_flash(a), std::nullopt,
-                               a.optional_matrix<float>("d_target_hidden", positions, Dflash::target_width));
+                               a.matrix<float>("d_target_hidden", positions, Dflash::target_width));
   });
 
   using Dspark = DSparkDraft<refusals::Dspark>;
@@ -244,7 +256,7 @@ TEST_CASE("block drafts' batches and objectives") {
           [&](Arguments& a) { of_dspark.evaluate_only(device, spark.w(), of_spark(a)); });
   refuses({"objectives/dspark_objective.hpp forward_backward"}, [&](Arguments& a) {
     of_dspark.forward_backward(device, spark.w(), spark.d_w(), of_spark(a), std::nullopt,
-                               a.optional_matrix<float>("d_target_hidden", positions, Dspark::target_width));
+                               a.matrix<float>("d_target_hidden", positions, Dspark::target_width));
   });
 
   using Heads = DSparkHeads<Dspark, float>;
@@ -347,7 +359,8 @@ TEST_CASE("the frozen target's side") {
   TargetStates<Config, float> states(own(), {{Tap::What::embedding}}, 2, length, Packing::apart, 2);
   refuses({"batches/target_states.hpp run"},
           [&](Arguments& a) { states.run(device, windows(a), a.index("slot", 1, 2)); });
-  refuses({"batches/target_states.hpp shift_last"}, [&](Arguments& a) { states.shift_last(a.index("slot", 1, 2)); });
+  refuses({"batches/target_states.hpp shift_last"},
+          [&](Arguments& a) { states.shift_last(device, a.index("slot", 1, 2)); });
   refuses({"batches/target_states.hpp last"}, [&](Arguments& a) { (void)states.last(a.index("slot", 1, 2)); });
   refuses({"batches/target_states.hpp tapped"}, [&](Arguments& a) { (void)states.tapped(a.index("slot", 1, 2)); });
   const std::vector<index_t> draft_ids{1, 3, 5, 7, 9, 11};

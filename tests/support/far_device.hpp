@@ -21,11 +21,15 @@
 
 namespace K3SPEC_NAMESPACE {
 
-/// Counts what it is asked for, where `calls` is not null.
+/// Counts what it is asked for, where `calls` is not null, and how often the host waits for it, where `waits` is not.
 struct Far {
   index_t* calls = nullptr;
   int threads = 1;
+  index_t* waits = nullptr;
 
+  void wait() const {
+    if (waits != nullptr) ++*waits;
+  }
   Cpu host() const {
     if (calls != nullptr) ++*calls;
     return Cpu{threads};
@@ -60,11 +64,13 @@ struct Memory<Far> {
 };
 
 template <class T>
-void upload(const Far&, Vector<const T> from, Vector<Placed<T, Far>> to) {
+void upload(const Far& device, Vector<const T> from, Vector<Placed<T, Far>> to) {
+  device.wait();
   upload(Cpu{}, from, bare(to));
 }
 template <class T>
-void download(const Far&, Vector<const Placed<T, Far>> from, Vector<T> to) {
+void download(const Far& device, Vector<const Placed<T, Far>> from, Vector<T> to) {
+  device.wait();
   download(Cpu{}, bare(from), to);
 }
 
@@ -165,8 +171,10 @@ K3SPEC_HAND_ON(differentiate)
 K3SPEC_HAND_ON(differentiate_rows)
 K3SPEC_HAND_ON(evaluate)
 K3SPEC_HAND_ON(evaluate_rows)
+K3SPEC_HAND_ON(gather_columns_kernel)
 K3SPEC_HAND_ON(gather_rows_kernel)
 K3SPEC_HAND_ON(gemm_batch)
+K3SPEC_HAND_ON(hash_blocks_kernel)
 K3SPEC_HAND_ON(kda_recurrence_kernel)
 K3SPEC_HAND_ON(latent_attention_kernel)
 K3SPEC_HAND_ON(require_anchors)
@@ -175,11 +183,15 @@ K3SPEC_HAND_ON(require_groups)
 K3SPEC_HAND_ON(require_token_ids)
 K3SPEC_HAND_ON(rope_kernel)
 K3SPEC_HAND_ON(route_kernel)
+K3SPEC_HAND_ON(row_adjoints_kernel)
 K3SPEC_HAND_ON(scatter_add_rows_kernel)
 K3SPEC_HAND_ON(scatter_rows_kernel)
 K3SPEC_HAND_ON(shift_left_kernel)
+K3SPEC_HAND_ON(shift_rows_kernel)
 K3SPEC_HAND_ON(short_conv_kernel)
 K3SPEC_HAND_ON(sort_by_expert_kernel)
+K3SPEC_HAND_ON(subtract_label_backward_kernel)
+K3SPEC_HAND_ON(subtract_label_kernel)
 K3SPEC_HAND_ON(sums_of_squares_kernel)
 K3SPEC_HAND_ON(ttt_backward_kernel)
 K3SPEC_HAND_ON(ttt_forward_kernel)

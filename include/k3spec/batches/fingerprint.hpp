@@ -4,18 +4,15 @@
 /// surely, else but for a chance of about 2^-64. It tells files that were mixed up, not files that were forged.
 /// defines: Fingerprint, fingerprint
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 
-#include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/core/buffer.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/ops/byte_hash.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -28,60 +25,27 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-namespace detail {
-
-/// One to one in `h` and in `word`: what two of either have different, the result has too. A product carries nothing
-/// down from the highest bits, where numbers have their signs: these are brought down before it, twice, so that no few
-/// signs make up for one another.
-constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
-  h ^= word;
-  h ^= h >> 32U;
-  h *= 0x9e3779b97f4a7c15U;
-  h ^= h >> 29U;
-  return h * 0xbf58476d1ce4e5b9U;
-}
-
-/// In four chains, which a processor runs side by side.
-inline std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
-  std::array<std::uint64_t, 4> chains{1, 2, 3, 4}, words{};
-  const auto add = [&] {
-    for (std::size_t i = 0; i < 4; ++i) chains[i] = mix(chains[i], words[i]);
-  };
-  std::size_t at = 0;
-  for (; at + sizeof(words) <= bytes.size(); at += sizeof(words)) {
-    std::memcpy(words.data(), bytes.data() + at, sizeof(words));
-    add();
-  }
-  words = {};
-  if (at < bytes.size()) std::memcpy(words.data(), bytes.data() + at, bytes.size() - at);
-  add();
-  std::uint64_t all = bytes.size();
-  for (const std::uint64_t chain : chains) all = mix(all, chain);
-  return all;
-}
-
-}  // namespace detail
-
-/// The same on any number of threads.
-inline Fingerprint fingerprint(const Cpu& cpu, std::span<const std::byte> bytes) {
-  constexpr std::size_t block = std::size_t{1} << 20U;
-  Buffer<std::uint64_t> hashes(static_cast<index_t>((bytes.size() + block - 1) / block));
-  parallel_for(cpu, hashes.size(), [&](index_t b) {
-    const std::size_t begin = static_cast<std::size_t>(b) * block;
-    hashes[b] = detail::hash_bytes(bytes.subspan(begin, std::min(block, bytes.size() - begin)));
-  });
+/// Of bytes in a device's memory: the same on every device and any number of threads.
+template <Device D>
+Fingerprint fingerprint(const D& device, std::span<const element_t<D, std::byte>> bytes) {
+  const auto size = static_cast<index_t>(bytes.size()), blocks = (size + hash_block - 1) / hash_block;
+  Mirror<D> memory(device, aligned(static_cast<std::size_t>(blocks) * sizeof(std::uint64_t)));
+  const auto hashes = memory.template take<std::uint64_t>(blocks);
+  hash_blocks(device, Vector<const element_t<D, std::byte>>(bytes.data(), size), hashes.device);
+  memory.download(device);
   Fingerprint all;
-  for (const std::uint64_t hash : hashes) all.bits = detail::mix(all.bits, hash);
+  for (index_t b = 0; b < blocks; ++b) all.bits = detail::mix(all.bits, hashes.host(b));
   return all;
 }
 
-/// Of a model's parameters, as they are held: in another type they have another one.
-template <class Model, class Weights>
-Fingerprint fingerprint(const Cpu& cpu, const Weights& weights) {
+/// Of a model's parameters in a device's memory, as they are held: in another type they have another one.
+template <class Model, Device D, class Weights>
+Fingerprint fingerprint(const D& device, const Weights& weights) {
+  using Byte = const element_t<D, std::byte>;
   Fingerprint all;
   Model::visit(weights, Path{}, [&](const Path&, const auto& view, auto) {
-    const auto bytes = std::as_bytes(std::span(view.data(), static_cast<std::size_t>(view.size())));
-    all.bits = detail::mix(all.bits, fingerprint(cpu, bytes).bits);
+    const std::size_t bytes = static_cast<std::size_t>(view.size()) * sizeof(*view.data());
+    all.bits = detail::mix(all.bits, fingerprint(device, {reinterpret_cast<Byte*>(view.data()), bytes}).bits);
   });
   return all;
 }

@@ -14,6 +14,8 @@
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/held.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/ops/argmax.hpp>
@@ -23,15 +25,16 @@ namespace K3SPEC_NAMESPACE {
 
 /// Owns the target, and the features of one batch at a time in each of its slots. R = batch · length rows. Config is
 /// the draft's: its own widths, but the target's vocabulary.
-template <ForTarget GivenTarget, ForEagle3 Given, Element T>
+template <ForTarget GivenTarget, ForEagle3 Given, Element T, Device D = Cpu>
 class TargetFeatures {
   using Config = complete_eagle3_t<Given>;
   using TargetConfig = complete_target_t<GivenTarget>;
+  using E = element_t<D, T>;
 
  public:
   using Draft = Eagle3Draft<Given>;
   using Target = K3Target<GivenTarget>;
-  using Batch = TttBatch<T, Draft::aux_width>;
+  using Batch = TttBatch<E, Draft::aux_width>;
   /// A config without its fields has been refused before: nothing more is said of it.
   static constexpr bool refused = stands_in<Config> || stands_in<TargetConfig>;
   static_assert(refused || Config::hidden_size == Target::hidden || Config::train_embeddings,
@@ -49,14 +52,18 @@ class TargetFeatures {
   /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
                  const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none,
-                 index_t slots = 1)
-      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing, slots),
+                 index_t slots = 1, const D& device = D{})
+      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing, slots,
+                device),
         vocabulary_(std::move(vocabulary)),
         length_(length),
         documents_(packing == Packing::apart ? batch * length : 0),
-        arena_(own_bytes(batch, length, slots)) {
-    rows_ = Features::allocate(arena_, batch * length, slots);
-    select_head();
+        arena_(device, device_bytes(batch, length)),
+        selected_head_(select_head(device)),
+        host_(host_bytes(batch, length)),
+        mirror_(device, top_bytes(batch, length, slots)),
+        rows_(Lists::allocate(host_, batch * length)),
+        top_(mirror_.template take<index_t>(slots * batch * length)) {
     std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
   }
 
@@ -71,17 +78,17 @@ class TargetFeatures {
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
   static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none,
                                      index_t slots = 1) {
-    return TargetStates<GivenTarget, T>::bytes(batch, length, Draft::num_aux, packing, slots) +
-           own_bytes(batch, length, slots);
+    return TargetStates<GivenTarget, T, D>::bytes(batch, length, Draft::num_aux, packing, slots) +
+           device_bytes(batch, length) + head_bytes + host_bytes(batch, length) + top_bytes(batch, length, slots);
   }
 
   // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
 
   /// Runs the target. The result is valid until the next call.
-  Batch make(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
-    states_.run(cpu, windows, slot);
-    states_.shift_last(slot);
-    choose(cpu, slot);
+  Batch make(const D& device, const TextWindows& windows, index_t slot = 0) {
+    states_.run(device, windows, slot);
+    states_.shift_last(device, slot);
+    choose(device, slot);
     return made(windows, slot);
   }
 
@@ -89,59 +96,58 @@ class TargetFeatures {
   Batch made(const TextWindows& windows, index_t slot) {
     states_.check(windows);
     shift(windows);
-    const Matrix<const T> tapped = states_.tapped(slot);
-    const Rows<const T, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
+    const Matrix<const E> tapped = states_.tapped(slot);
+    const Rows<const E, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
     return {.length = length_,
             .input_ids = rows_.input_ids,
             .attention_mask = rows_.attention_mask,
             .loss_mask = rows_.loss_mask,
             .aux = aux,
-            .teacher_top = top(slot),
+            .teacher_top = of_slot(top_.host, slot),
             .t2d = vocabulary_.t2d(),
             .documents = documents_.of(windows.seq_lens, length_)};
   }
 
   /// The teacher of the batch in a slot.
-  HiddenTeacher<T> teacher(index_t slot = 0) const {
-    return {states_.last(slot).matrix(), rows_.selected_head.matrix()};
+  HiddenTeacher<E> teacher(index_t slot = 0) const {
+    return {states_.last(slot).matrix(),
+            Matrix<const E>(selected_head_.data(), Config::draft_vocab_size, Target::hidden)};
   }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
-  /// The target's embedding [vocab, target hidden].
+  /// The target's embedding [vocab, target hidden], the host's.
   View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.weights().embed_tokens; }
 
  private:
   /// Rows of full-vocabulary logits that exist at a time.
   static constexpr index_t chunk = chunk_rows(Config::vocab_size);
 
-  static constexpr std::size_t own_bytes(index_t batch, index_t length, index_t slots) {
+  static constexpr std::size_t head_bytes =
+      aligned(static_cast<std::size_t>(checked_product(Config::draft_vocab_size, Target::hidden)) * sizeof(T));
+  static constexpr std::size_t device_bytes(index_t batch, index_t length) {
     return plan_bytes([&](ArenaPlan& a) {
-      Features::allocate(a, batch * length, slots);
-      a.borrow(plan_bytes([&](ArenaPlan& b) { Logits::allocate(b, std::min(batch * length, chunk)); }));
+      Rows<accumulate_t<E>, Config::vocab_size> logits;
+      take_rows(a, std::min(batch * length, chunk), logits);
     });
   }
+  static constexpr std::size_t host_bytes(index_t batch, index_t length) {
+    return plan_bytes([&](ArenaPlan& a) { Lists::allocate(a, batch * length); });
+  }
+  static constexpr std::size_t top_bytes(index_t batch, index_t length, index_t slots) {
+    MirrorPlan<D> m;
+    m.template take<index_t>(slots * batch * length);
+    return m.bytes();
+  }
 
-  struct Features {
-    Rows<T, Target::hidden> selected_head;           // [draft vocabulary]: the target's head, those rows only
-    Vector<index_t> input_ids, top;                  // [R], shifted; top: of every slot
-    Vector<std::uint8_t> attention_mask, loss_mask;  // [R]
+  /// [R], shifted.
+  struct Lists {
+    Vector<index_t> input_ids;
+    Vector<std::uint8_t> attention_mask, loss_mask;
 
     template <Allocator A>
-    static constexpr Features allocate(A& a, index_t rows, index_t slots) {
-      Features f;
-      take_rows(a, Config::draft_vocab_size, f.selected_head);
-      take_rows(a, rows, f.input_ids), take_rows(a, slots * rows, f.top);
-      take_rows(a, rows, f.attention_mask), take_rows(a, rows, f.loss_mask);
-      return f;
-    }
-  };
-
-  struct Logits {
-    Rows<accumulate_t<T>, Config::vocab_size> logits;
-    template <Allocator A>
-    static constexpr Logits allocate(A& a, index_t rows) {
-      Logits l;
-      take_rows(a, rows, l.logits);
+    static constexpr Lists allocate(A& a, index_t rows) {
+      Lists l;
+      take_rows(a, rows, l.input_ids), take_rows(a, rows, l.attention_mask), take_rows(a, rows, l.loss_mask);
       return l;
     }
   };
@@ -157,16 +163,20 @@ class TargetFeatures {
     return eagle3_taps(aux_layer_ids, TargetConfig::num_hidden_layers, conventions);
   }
 
-  void select_head() {
+  buffer_t<D, T> select_head(const D& device) const {
     const auto w = states_.weights();
+    Buffer<T> rows(Config::draft_vocab_size * Target::hidden);
     for (index_t i = 0; i < vocabulary_.draft_size(); ++i) {
-      std::copy_n(w.lm_head.row(vocabulary_.target_id(i)), Target::hidden, rows_.selected_head.row(i));
+      std::copy_n(w.lm_head.row(vocabulary_.target_id(i)), Target::hidden, rows.data() + i * Target::hidden);
     }
+    return moved_to(device, std::move(rows));
   }
 
-  Vector<index_t> top(index_t slot) const {
+  /// Of one slot, on either side.
+  template <class V>
+  V of_slot(const V& all, index_t slot) const {
     const index_t rows = rows_.input_ids.extent(0);
-    return rows_.top.rows(slot * rows, rows);
+    return all.rows(slot * rows, rows);
   }
 
   bool is_last(index_t row) const { return row % length_ == length_ - 1; }
@@ -180,26 +190,32 @@ class TargetFeatures {
   }
 
   /// The target's argmax over its whole vocabulary, of states that are shifted.
-  void choose(const Cpu& cpu, index_t slot) {
+  void choose(const D& device, index_t slot) {
     const auto last = states_.last(slot);
-    const auto chosen = top(slot);
+    const auto chosen = of_slot(top_.device, slot);
     const index_t rows = last.extent(0);
     for (index_t r = 0; r < rows; r += chunk) {
       Scope scope(arena_);
       const index_t n = std::min(chunk, rows - r);
-      const auto l = Logits::allocate(arena_, n);
-      states_.target().compute_logits(cpu, last.rows(r, n), l.logits);
-      argmax(cpu, l.logits, chosen.rows(r, n));
+      Rows<accumulate_t<E>, Config::vocab_size> logits;
+      take_rows(arena_, n, logits);
+      states_.target().compute_logits(device, last.rows(r, n), logits);
+      argmax(device, logits, chosen.rows(r, n));
     }
-    for (index_t r = 0; r < rows; ++r) chosen(r) = is_last(r) ? 0 : chosen(r);
+    mirror_.download(device);
+    for (index_t r = 0; r < top_.host.extent(0); ++r) top_.host(r) = is_last(r) ? 0 : top_.host(r);
   }
 
-  TargetStates<GivenTarget, T> states_;
+  TargetStates<GivenTarget, T, D> states_;
   DraftVocabulary vocabulary_;
   index_t length_;
   DocumentBounds documents_;
-  Arena arena_;
-  Features rows_;
+  arena_t<D> arena_;
+  buffer_t<D, T> selected_head_;  // [draft vocabulary, target hidden]: the target's head, those rows only
+  Arena host_;
+  Mirror<D> mirror_;
+  Lists rows_;
+  Mirrored<D, index_t> top_;  // [slots · R], shifted
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/backend/cpu/batch_parts.hpp>
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/config/complete.hpp>
@@ -73,27 +74,29 @@ struct MicroBatch {
   index_t slot = 0;   ///< among this rank's
 };
 
-/// Owns the target, and the states of one batch at a time in each of its slots. R = batch · length rows.
-template <ForTarget Given, Element T>
+/// Owns the target, and the states of one batch at a time in each of its slots, in a device's memory. The target's
+/// parameters are the host's. R = batch · length rows.
+template <ForTarget Given, Element T, Device D = Cpu>
 class TargetStates {
   using Config = complete_target_t<Given>;
+  using E = element_t<D, T>;
 
  public:
   using Target = K3Target<Given>;
   static constexpr index_t hidden = Target::hidden;
 
   TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
-               Packing packing = Packing::none, index_t slots = 1)
+               Packing packing = Packing::none, index_t slots = 1, const D& device = D{})
       : parameters_(std::move(parameters)),
-        target_(parameters_.weights()),
+        target_(device, parameters_.weights()),
         taps_(std::move(taps)),
         packing_(packing),
         length_(length),
         slots_(slots),
-        state_({.sequences = batch, .capacity = length, .rollback = 0}),
-        arena_(bytes(batch, length, tap_count(), Packing::none, slots)) {
+        state_({.sequences = batch, .capacity = length, .rollback = 0}, device),
+        arena_(device, bytes(batch, length, tap_count(), Packing::none, slots)) {
     rows_ = Kept::allocate(arena_, slots * batch * length, tap_count());
-    for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length);
+    for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length, device);
   }
 
   /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
@@ -103,19 +106,19 @@ class TargetStates {
         packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
     return packed + plan_bytes([&](ArenaPlan& a) {
              Kept::allocate(a, slots * batch * length, taps);
-             a.borrow(FrozenTarget<Given, T>::scratch_bytes(batch, length));
+             a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(batch, length));
            });
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
   /// \throws Error on windows of another shape, ids out of range, or a slot that is not there
-  void run(const Cpu& cpu, const TextWindows& windows, index_t slot = 0) {
+  void run(const D& device, const TextWindows& windows, index_t slot = 0) {
     check(windows);
     require_slot(slot);
-    if (windows.seq_lens.extent(0) > 0) return run_documents(cpu, windows, slot);
-    for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b);
+    if (windows.seq_lens.extent(0) > 0) return run_documents(device, windows, slot);
+    for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b, device);
     const index_t first = slot * rows();
-    target_.forward(cpu, state_, windows.ids,
+    target_.forward(device, state_, windows.ids,
                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
@@ -126,87 +129,81 @@ class TargetStates {
   // ---- Each throws Error where there is no such slot
 
   /// Moves the last states to where teachers want them (batches/teacher.hpp), until the slot runs again.
-  void shift_last(index_t slot = 0) {
+  void shift_last(const D& device, index_t slot = 0) {
     require_slot(slot);
-    shift_left(rows_.last.rows(slot * rows(), rows()), length_);
+    shift_left(device, rows_.last.rows(slot * rows(), rows()), length_);
   }
 
   /// [R, hidden], post-norm: what the target's head reads.
-  Rows<const T, hidden> last(index_t slot = 0) const {
+  Rows<const E, hidden> last(index_t slot = 0) const {
     require_slot(slot);
     return rows_.last.rows(slot * rows(), rows());
   }
   /// [R, taps · hidden]
-  Matrix<const T> tapped(index_t slot = 0) const {
+  Matrix<const E> tapped(index_t slot = 0) const {
     require_slot(slot);
     return rows_.tapped.rows(slot * rows(), rows());
   }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
-  const FrozenTarget<Given, T>& target() const { return target_; }
+  const FrozenTarget<Given, T, D>& target() const { return target_; }
   typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
 
  private:
   /// What one row needs for its documents, which run one behind the other.
   struct PackedRow {
-    TargetState<Given, T> state;
-    Arena arena;
+    TargetState<Given, T, D> state;
+    arena_t<D> arena;
 
-    explicit PackedRow(index_t length)
-        : state({.sequences = 1, .capacity = length, .rollback = 0}), arena(bytes(length)) {}
-    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T>::scratch_bytes(1, length); }
+    PackedRow(index_t length, const D& device)
+        : state({.sequences = 1, .capacity = length, .rollback = 0}, device), arena(device, bytes(length)) {}
+    static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T, D>::scratch_bytes(1, length); }
   };
 
   index_t rows() const { return state_.sequences() * length_; }
   void require_slot(index_t slot) const { require_index("target states: slot", slot, slots_); }
 
-  /// No state depends on what runs beside it, nor on the number of threads: where there are too few rows for all
-  /// threads, each row has them all.
-  void run_documents(const Cpu& cpu, const TextWindows& windows, index_t slot) {
-    const index_t batch = windows.ids.extent(0);
-    if (batch < cpu.threads) {
-      for (index_t b = 0; b < batch; ++b) run_row(cpu, windows, slot, b);
-    } else {
-      parallel_for(cpu, batch, [&](index_t b) { run_row(Cpu{1}, windows, slot, b); });
-    }
+  /// No state depends on what runs beside it.
+  void run_documents(const D& device, const TextWindows& windows, index_t slot) {
+    run_each(device, windows.ids.extent(0), [&](const D& own, index_t b) { run_row(own, windows, slot, b); });
   }
 
-  void run_row(const Cpu& cpu, const TextWindows& windows, index_t slot, index_t b) {
+  void run_row(const D& device, const TextWindows& windows, index_t slot, index_t b) {
     PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
     const index_t* ids = windows.ids.data() + b * length_;
     index_t row = slot * rows() + b * length_;
     for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
       const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
       if (n == 0) continue;
-      packed.state.reset(0);
-      target_.forward(cpu, packed.state, Matrix<const index_t>(ids, 1, n),
-                      {rows_.last.rows(row, n).matrix(), taps_, Matrix<T>(rows_.tapped.row(row), n, width)},
+      packed.state.reset(0, device);
+      target_.forward(device, packed.state, Matrix<const index_t>(ids, 1, n),
+                      {rows_.last.rows(row, n).matrix(), taps_, Matrix<E>(rows_.tapped.row(row), n, width)},
                       packed.arena);
       row += n, ids += n;
     }
   }
 
   struct Kept {
-    Rows<T, hidden> last;
-    Matrix<T> tapped;
+    Rows<E, hidden> last;
+    Matrix<E> tapped;
 
     template <Allocator A>
     static constexpr Kept allocate(A& a, index_t rows, index_t taps) {
       Kept k;
       take_rows(a, rows, k.last);
-      k.tapped = Matrix<T>(a.template take<T>(checked_product(rows, taps * hidden)), rows, taps * hidden);
+      k.tapped = Matrix<E>(a.template take<E>(checked_product(rows, taps * hidden)), rows, taps * hidden);
       return k;
     }
   };
 
   Parameters<Target, T> parameters_;
-  FrozenTarget<Given, T> target_;
+  FrozenTarget<Given, T, D> target_;
   std::vector<Tap> taps_;
   Packing packing_;
   index_t length_, slots_;
-  TargetState<Given, T> state_;
+  TargetState<Given, T, D> state_;
   std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
-  Arena arena_;
+  arena_t<D> arena_;
   Kept rows_;
 };
 

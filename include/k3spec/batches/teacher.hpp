@@ -7,54 +7,49 @@
 /// position t + 1. What the target itself gives out stands one row further on: shift_left brings it there.
 /// defines: LogitsTeacher, HiddenTeacher, shift_left
 
-#include <algorithm>
 #include <string>
 
-#include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/shift_rows.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/ops/gather_columns.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// x [R, n], R = sequences · length rows: each sequence's rows move left by one, its last row stays as it is, which no
 /// loss mask lets through.
 /// \throws Error when the rows are no whole sequences
-template <AnyView X>
-void shift_left(const X& x, index_t length) {
+template <Device D, AnyView X>
+void shift_left(const D& device, const X& x, index_t length) {
   if (length <= 0 || x.extent(0) % length != 0) {
     throw Error("shift_left: length", std::to_string(length), "a divisor of " + std::to_string(x.extent(0)));
   }
-  for (index_t r = 0; r < x.extent(0); ++r) {
-    if ((r + 1) % length != 0) std::copy_n(x.row(r + 1), x.row_size(), x.row(r));
-  }
+  shift_rows_kernel(device, x, length);
 }
 
-/// Stored logits [R, V] of the target.
+/// Stored logits [R, V] of the target, where T is.
 template <class T>
 struct LogitsTeacher {
+  using Index = placed_as_t<index_t, T>;
   Matrix<const T> logits;
-  Vector<const index_t> selected;  // [draft vocabulary] target ids, ascending
+  Vector<const Index> selected;  // [draft vocabulary] target ids, ascending
 
   /// Refuses to teach other rows or tokens than it has.
   /// \throws Error unless it has so many rows, and selects so many columns, each one that the logits have
   void check(index_t rows, index_t draft_vocabulary) const {
     require_rows("teacher: logits", logits, rows);
     require_count("teacher: selected", selected.extent(0), draft_vocabulary);
-    require_ids("teacher: selected", selected, logits.extent(1));
+    if constexpr (!is_placed<Index>) require_ids("teacher: selected", selected, logits.extent(1));
   }
 
   /// out [rows, draft vocabulary]: logits of rows [first, first + rows), selected columns
   /// \throws Error on rows that there are not, and on another number of columns than are selected
-  template <class S>
-  void selected_logits(const Cpu& cpu, index_t first, const Matrix<S>& out) const {
+  template <Device D, class S>
+  void selected_logits(const D& device, index_t first, const Matrix<S>& out) const {
     require_part("teacher: rows", first, out.extent(0), logits.extent(0));
     require_count("teacher: out: columns", out.extent(1), selected.extent(0));
-    require_ids("teacher: selected", selected, logits.extent(1));
-    cpu::for_pieces(cpu, out.extent(0), out.extent(1), false, [&](index_t begin, index_t end, index_t, index_t) {
-      for (index_t r = begin; r < end; ++r) {
-        for (index_t j = 0; j < out.extent(1); ++j) out(r, j) = static_cast<S>(logits(first + r, selected(j)));
-      }
-    });
+    if constexpr (!is_placed<Index>) require_ids("teacher: selected", selected, logits.extent(1));
+    gather_columns(device, selected, logits.rows(first, out.extent(0)), out);
   }
 };
 
@@ -73,12 +68,12 @@ struct HiddenTeacher {
 
   /// out [rows, draft vocabulary]: logits of rows [first, first + rows)
   /// \throws Error on rows that there are not, and on another number of columns than the head has tokens
-  template <class S>
-  void selected_logits(const Cpu& cpu, index_t first, const Matrix<S>& out) const {
+  template <Device D, class S>
+  void selected_logits(const D& device, index_t first, const Matrix<S>& out) const {
     require_part("teacher: rows", first, out.extent(0), last_hidden.extent(0));
     require_count("teacher: out: columns", out.extent(1), selected_head.extent(0));
     require_count("teacher: selected_head: columns", selected_head.extent(1), last_hidden.extent(1));
-    gemm(cpu, last_hidden.rows(first, out.extent(0)), Op::plain, selected_head, Op::transposed, out);
+    gemm(device, last_hidden.rows(first, out.extent(0)), Op::plain, selected_head, Op::transposed, out);
   }
 };
 

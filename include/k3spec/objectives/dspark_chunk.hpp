@@ -1,41 +1,49 @@
 #pragma once
 /// \file
-/// The working memory of DSpark's objective for some rows of the vocabulary.
-/// defines: DSparkChunk
+/// What DSpark's objective needs beside what all block objectives do: working memory for some rows of the vocabulary,
+/// and what the host gets to see of every slot.
+/// defines: DSparkChunk, DSparkOutputs
 
-#include <k3spec/core/arena.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// What exists of one chunk of supervised slots at a time.
+/// What exists of one chunk of supervised slots at a time. \tparam T  of activations, where they are
 template <class Draft, Element T>
 struct DSparkChunk {
   using S = accumulate_t<T>;
   static constexpr index_t rank = Draft::Markov::rank;
-  Rows<T, Draft::hidden> x;
-  Rows<T, rank> latent;
-  Rows<S, Draft::hidden> d_x;
+  Rows<S, Draft::vocabulary> p;
+  Vector<S> distance;
+  Rows<T, rank> latent;  // with a Markov head
   Rows<S, rank> d_latent;
-  Rows<S, Draft::vocabulary> p, logits, d_logits;
-  Vector<S> largest, cross_entropy, distance, d_losses;
-  Vector<index_t> labels, teacher_rows;
 
   template <Allocator A>
   static constexpr DSparkChunk allocate(A& a, index_t n) {
     DSparkChunk c{};
-    take_rows(a, n, c.x), take_rows(a, n, c.d_x);
+    take_rows(a, n, c.p), take_rows(a, n, c.distance);
     if constexpr (rank > 0) take_rows(a, n, c.latent), take_rows(a, n, c.d_latent);
-    take_rows(a, n, c.p), take_rows(a, n, c.logits), take_rows(a, n, c.d_logits), take_rows(a, n, c.largest);
-    take_rows(a, n, c.cross_entropy), take_rows(a, n, c.distance), take_rows(a, n, c.d_losses);
-    take_rows(a, n, c.labels), take_rows(a, n, c.teacher_rows);
     return c;
   }
+  /// That of the first n slots.
   DSparkChunk rows(index_t n) const {
     const auto part = [n](const auto& v) { return v.data() == nullptr ? v : v.rows(0, n); };
-    return {part(x),        part(latent),   part(d_x),         part(d_latent),      part(p),
-            part(logits),   part(d_logits), part(largest),     part(cross_entropy), part(distance),
-            part(d_losses), part(labels),   part(teacher_rows)};
+    return {part(p), part(distance), part(latent), part(d_latent)};
+  }
+};
+
+/// Of every slot: |p - q|₁, acceptance, the confidence head's loss and its logit. \tparam S  of losses
+template <class S, Device D>
+struct DSparkOutputs {
+  Mirrored<D, S> distance, acceptance, confidence, logits;
+
+  template <class M>
+  static constexpr DSparkOutputs allocate(M& m, index_t rows) {
+    DSparkOutputs out{};
+    out.distance = m.template take<S>(rows), out.acceptance = m.template take<S>(rows);
+    out.confidence = m.template take<S>(rows), out.logits = m.template take<S>(rows);
+    return out;
   }
 };
 

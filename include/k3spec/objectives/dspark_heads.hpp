@@ -6,15 +6,17 @@
 
 #include <type_traits>
 
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// The heads of a DSpark draft in training.
+/// The heads of a DSpark draft in training. \tparam T  of activations, where they are
 template <class Draft, Element T>
 struct DSparkHeads {
   using S = accumulate_t<T>;
+  using Ids = Vector<const placed_as_t<index_t, T>>;
   using Markov = typename Draft::Markov;
   using Confidence = typename Draft::Confidence;
   using Weights = typename Draft::template Weights<const T>;
@@ -60,40 +62,43 @@ struct DSparkHeads {
 
   /// previous_ids [rows], out [rows, H] -> markov.latent, logits. Gradients that are added to begin at 0.
   /// \throws Error on other numbers of rows than were allocated
-  void forward(const Cpu& cpu, const Weights& w, Vector<const index_t> previous_ids,
+  template <Device D>
+  void forward(const D& device, const Weights& w, const Ids& previous_ids,
                const Rows<const T, Draft::hidden>& out) const {
     check(previous_ids, out);
     Rows<T, rank> previous;
     if constexpr (Draft::has_markov) {
-      Markov::template forward<T>(cpu, w.markov_head, previous_ids, out, block_size, markov);
-      evaluate(cpu, expr::as_expression(0.0), d_latent);
-      evaluate(cpu, expr::as_expression(0.0), d_previous);
+      Markov::template forward<T>(device, w.markov_head, previous_ids, out, block_size, markov);
+      evaluate(device, expr::as_expression(0.0), d_latent);
+      evaluate(device, expr::as_expression(0.0), d_previous);
       previous = markov.previous();
     }
     if constexpr (Draft::has_confidence) {
-      Confidence::template forward<T>(cpu, w.confidence_head, out, previous, logits, confidence);
+      Confidence::template forward<T>(device, w.confidence_head, out, previous, logits, confidence);
     }
   }
 
   /// d_latent and d_logits -> added to parameter gradients and to d_out [rows, H].
   /// \throws Error on other numbers of rows than were allocated
-  void backward(const Cpu& cpu, const Weights& w, const GradientWeights& d_w, Vector<const index_t> previous_ids,
-                const Rows<const T, Draft::hidden>& out, const Rows<S, Draft::hidden>& d_out, Arena& scratch) const {
+  template <Device D>
+  void backward(const D& device, const Weights& w, const GradientWeights& d_w, const Ids& previous_ids,
+                const Rows<const T, Draft::hidden>& out, const Rows<S, Draft::hidden>& d_out,
+                arena_t<D>& scratch) const {
     check(previous_ids, out);
     require_rows("DSparkHeads: d_out", d_out, out.extent(0));
     if constexpr (Draft::has_confidence) {
-      Confidence::template backward<T>(cpu, w.confidence_head, d_w.confidence_head, out, confidence, d_logits,
+      Confidence::template backward<T>(device, w.confidence_head, d_w.confidence_head, out, confidence, d_logits,
                                        {d_out.matrix(), d_previous.matrix(), Into::accumulate, Into::accumulate},
                                        scratch);
     }
     if constexpr (Draft::has_markov) {
-      Markov::template backward<T>(cpu, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
+      Markov::template backward<T>(device, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
                                    d_previous, d_out, scratch, Into::accumulate);
     }
   }
 
  private:
-  void check(const Vector<const index_t>& previous_ids, const Rows<const T, Draft::hidden>& out) const {
+  void check(const Ids& previous_ids, const Rows<const T, Draft::hidden>& out) const {
     require_rows("DSparkHeads: previous_ids", previous_ids, out.extent(0));
     if constexpr (Draft::has_markov) require_rows("DSparkHeads: out", out, d_latent.extent(0));
     if constexpr (Draft::has_confidence) require_rows("DSparkHeads: out", out, logits.extent(0));

@@ -14,7 +14,9 @@
 #include <limits>
 
 #include <k3spec/backend/cpu/differentiate.hpp>
+#include <k3spec/backend/row_adjoint.hpp>
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/core/range.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/losses/lk_loss.hpp>
@@ -53,41 +55,43 @@ struct TttLoss {
   // Each throws Error on other shapes.
 
   /// logits, p [n, vocabulary] -> alphas [n]
-  template <AnyView Q, AnyView P, class S>
-  static void row_alphas(const Cpu& cpu, const Q& logits, const P& p, Vector<S> alphas) {
+  template <Device D, AnyView Q, AnyView P, class S>
+  static void row_alphas(const D& device, const Q& logits, const P& p, Vector<S> alphas) {
     require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
     require_rows("TttLoss: alphas", alphas, logits.extent(0));
-    evaluate_rows(cpu, acceptance_rate_formula(), alphas, logits, p);
+    evaluate_rows(device, acceptance_rate_formula(), alphas, logits, p);
   }
 
-  /// logits, p [n, vocabulary] -> losses [n]: CE, or -log α, which is made of alphas alone.
-  template <AnyView Q, AnyView P, class S>
-  void row_losses(const Cpu& cpu, const Q& logits, const P& p, Vector<const S> alphas, Vector<S> losses) const {
+  /// logits, p [n, vocabulary] -> losses [n]: CE. Those of lk alpha are made of alphas alone: of_acceptance.
+  template <Device D, AnyView Q, AnyView P, class S>
+  static void row_losses(const D& device, const Q& logits, const P& p, Vector<S> losses) {
     require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
-    require_rows("TttLoss: alphas", alphas, logits.extent(0));
     require_rows("TttLoss: losses", losses, logits.extent(0));
-    if (lk != LkLoss::alpha) return evaluate_rows(cpu, soft_cross_entropy_formula(), losses, logits, p);
-    for (index_t i = 0; i < losses.extent(0); ++i) {
-      losses(i) = alphas(i) > 0 ? -std::log(std::max(alphas(i), std::numeric_limits<S>::min())) : S(0);
-    }
+    evaluate_rows(device, soft_cross_entropy_formula(), losses, logits, p);
   }
 
-  /// d loss / d (row i of what row_gradients differentiates), for a prediction that weighs `weight` in the loss.
+  /// -log α, and 0 of 0.
+  template <class S>
+  static S of_acceptance(S alpha) {
+    return alpha > 0 ? -std::log(std::max(alpha, std::numeric_limits<S>::min())) : S(0);
+  }
+
+  /// d loss / d (a row of what row_gradients differentiates), for a prediction that weighs `weight` in the loss.
+  RowAdjoint row_adjoint(double weight) const { return {weight, lk == LkLoss::alpha}; }
   template <class S>
   S row_adjoint(double weight, S alpha) const {
-    if (lk != LkLoss::alpha) return static_cast<S>(weight);
-    return alpha < std::numeric_limits<S>::min() ? S(0) : static_cast<S>(-weight / static_cast<double>(alpha));
+    return row_adjoint(weight)(alpha);
   }
 
   /// d_logits from d_rows [n] of row_adjoint. \param mean_alpha  of the step, which lambda alone reads
-  template <AnyView Q, AnyView P, class S, AnyView D>
-  void row_gradients(const Cpu& cpu, const Q& logits, const P& p, double mean_alpha, Vector<const S> d_rows,
-                     const D& d_logits, Arena& scratch) const {
+  template <Device D, AnyView Q, AnyView P, class S, AnyView DX>
+  void row_gradients(const D& device, const Q& logits, const P& p, double mean_alpha, Vector<const S> d_rows,
+                     const DX& d_logits, arena_t<D>& scratch) const {
     require_shape("TttLoss: p", p, logits.extent(0), logits.row_size());
     require_rows("TttLoss: d_rows", d_rows, logits.extent(0));
     require_shape("TttLoss: d_logits", d_logits, logits.extent(0), logits.row_size());
     const auto through = [&](const auto& formula) {
-      differentiate_rows(cpu, formula, d_rows, gradients(overwrite(d_logits), no_gradient), scratch, logits, p);
+      differentiate_rows(device, formula, d_rows, gradients(overwrite(d_logits), no_gradient), scratch, logits, p);
     };
     if (lk == LkLoss::none) through(soft_cross_entropy_formula());
     if (lk == LkLoss::alpha) through(acceptance_rate_formula());

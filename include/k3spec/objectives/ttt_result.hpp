@@ -27,9 +27,21 @@ struct TttResult {
   /// Chains of k + 1 right tokens, and chains that could have been.
   std::array<index_t, max_steps> step_prefix_hits{}, step_chains{};
 
+  bool operator==(const TttResult&) const = default;
+
   /// Whether any prediction is supervised.
   bool supervises() const {
     return std::any_of(step_supervised.begin(), step_supervised.end(), [](index_t n) { return n > 0; });
+  }
+
+  /// Makes what is reported of step k from its sums, and adds it to that of all steps. \param steps  of the unroll
+  void finish_step(index_t k, index_t steps, const TttLoss& of) {
+    const auto n = static_cast<std::size_t>(k);
+    const auto count = static_cast<double>(std::max<index_t>(1, step_supervised[n]));
+    correct += step_correct[n], supervised += step_supervised[n];
+    step_alphas[n] = step_alpha_sums[n] / count;
+    step_losses[n] = of.of_step(step_loss_sums[n] / count, step_alphas[n], step_supervised[n]);
+    loss += ttt_step_weight(k, steps) * step_losses[n];
   }
 
   /// 1 + Σ_k P(the first k + 1 drafted tokens are all right)
