@@ -17,7 +17,7 @@ namespace {
 
 template <class S>
 std::vector<S> truncated(std::vector<S> weights, const Truncation& t) {
-  t.apply(std::span<S>(weights));
+  truncate_row(t, std::span<S>(weights));
   return weights;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("truncation keeps what sorting keeps") {
   }
   auto w = steps<float>(1001, 9);
   const auto before = allocations();
-  Truncation{40, 0.9, 0.01}.apply(std::span<float>(w));
+  truncate_row(Truncation{40, 0.9, 0.01}, std::span<float>(w));
   CHECK(allocations() == before);
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("argmax: the first largest; a NaN is larger than all") {
 TEST_CASE("a token is chosen only from logits with a finite largest one and no NaN") {
   for (const double temperature : {0.0, 1.0}) {
     const auto choose = [&](std::vector<float> x) {
-      return Sampling{temperature, 1}.choose(Cpu{1}, Matrix<float>(x.data(), 1, 3), Decision::token, 5);
+      return choose_row(Cpu{1}, {0, {temperature, 1}, Decision::token, 5}, Matrix<float>(x.data(), 1, 3));
     };
     CHECK(choose({-inf, 2, -inf}) == 1);
     for (const std::vector<float>& x : {std::vector<float>{not_a_number, not_a_number, not_a_number},

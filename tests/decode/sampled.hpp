@@ -138,7 +138,7 @@ double tiny_p(Session& session, std::vector<Tap> taps, double least_accepted) {
     target.forward(Cpu{}, text, 1);
     session.reset();
     session.append(Cpu{}, target.tapped(n), next);
-    Sampling{1, 0}.weigh(Cpu{}, target.logits());
+    weigh_row(Cpu{}, Sampling{1, 0}, target.logits());
     const Distribution<float> p({target.logits().data(), static_cast<std::size_t>(Config::vocab_size)});
     for (index_t y = 0; y < Config::vocab_size; ++y) {
       exact[static_cast<std::size_t>(y)] += first[static_cast<std::size_t>(x)] * p[y] / p.total;

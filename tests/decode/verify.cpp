@@ -333,15 +333,15 @@ TEST_CASE("rounding is no residual: when nothing of it is left, the target's dis
 TEST_CASE("logits become weights: hot, cold, and no numbers") {
   std::vector<float> x{1, 3, -2, 3, 0.5F};
   const Matrix<float> row(x.data(), 1, 5);
-  Sampling{2, 0}.weigh(Cpu{}, row);
+  weigh_row(Cpu{}, Sampling{2, 0}, row);
   CHECK(x[1] == 1.0F);
   CHECK(x[0] == doctest::Approx(std::exp(-1.0)));
   CHECK(x[2] == doctest::Approx(std::exp(-2.5)));
   x = {1, 3, -2, 2.9F, 0.5F};
-  Sampling{1e-6, 0}.weigh(Cpu{}, row);
+  weigh_row(Cpu{}, Sampling{1e-6, 0}, row);
   CHECK(x == std::vector<float>{0, 1, 0, 0, 0});
   x.assign(5, std::numeric_limits<float>::quiet_NaN());
-  Sampling{1, 0}.weigh(Cpu{}, row);
+  weigh_row(Cpu{}, Sampling{1, 0}, row);
   CHECK_THROWS_WITH_AS((Distribution<float>(std::span<const float>(x))),
                        "token weights: sum: found nan, wanted positive and finite", Error);
 }

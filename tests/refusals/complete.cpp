@@ -23,7 +23,6 @@ const std::map<std::string, std::string> exempt = {
     {"drafts/block_layer.hpp attention_problem", "says what attention is of, which compares the shapes"},
     {"drafts/eagle3_draft.hpp attention_problem", "says what attention is of, which compares the shapes"},
     {"decode/speculative.hpp SpeculativeDecoder", "its layers are the session's to count: see taps"},
-    {"decode/verify.hpp residual", "one token of weights that residual_total has compared"},
 };
 
 std::string contents(const fs::path& file) {

@@ -169,7 +169,7 @@ TEST_CASE("a target session") {
   refuses({"decode/target_session.hpp gather_tapped"}, [&](Arguments& a) {
     std::vector<index_t> counts{a.most("counts", 2), 1};
     counts.resize(static_cast<std::size_t>(a.extent("counts", 2)));
-    s.gather_tapped(counts);
+    s.gather_tapped(device, counts);
   });
   refuses({"decode/target_session.hpp tapped"}, [&](Arguments& a) { (void)s.tapped(a.most("tapped", 4)); });
   const auto sequence = [](Arguments& a) { return a.index("sequence", 1, 2); };
@@ -186,9 +186,9 @@ TEST_CASE("a target session") {
 
 TEST_CASE("choosing a token") {
   refuses({"decode/sampling.hpp choose"}, [](Arguments& a) {
-    (void)Sampling{}.choose(device, a.of<float>(a.extent("logits", 1), a.least("logits", 1)), Decision::token, 0);
-    (void)Sampling{.temperature = 1}.choose(device, a.of<float>(a.extent("logits", 1), a.least("logits", 1)),
-                                            Decision::token, 0);
+    TokenChoices<> choices(device, 1);
+    choices.choose(device, a.of<float>(1, a.least("logits", 1)), {.row = a.index("logits: row", 0, 1)});
+    choices.choose(device, a.of<float>(1, a.least("logits", 1)), {.sampling = {.temperature = 1}});
   });
   TextSoFar text;
   static const std::vector<index_t> tokens{0, 4};
@@ -207,7 +207,7 @@ TEST_CASE("choosing a token") {
     LogitBias({{a.index("token", 4, 5), 1.0}}, 5);
   });
   std::vector<float> none;
-  Truncation{.top_k = 1}.apply(std::span<float>(none));
+  truncate_row(Truncation{.top_k = 1}, std::span<float>(none));
 }
 
 TEST_CASE("verifying a proposal") {
@@ -215,21 +215,21 @@ TEST_CASE("verifying a proposal") {
     const auto tokens = a.vector<index_t>("top", 2);
     verify_greedy(span_of(tokens), span_of(a.vector<index_t>("top", 3)));
   });
-  refuses({"decode/verify.hpp stays"},
+  refuses({"cpu/verify.hpp stays"},
           [](Arguments& a) { stays(weights(a, "weights", 5), weights(a, "weights", 5), a.index("token", 4, 5), 0.5); });
   const auto two = [](Arguments& a, auto&& f) {
     const auto p = weights(a, "weights", 5), q = weights(a, "weights", 5);
     f(p, q);
   };
-  refuses({"decode/verify.hpp residual_total"},
+  refuses({"cpu/verify.hpp residual_total"},
           [&](Arguments& a) { two(a, [](auto& p, auto& q) { residual_total(p, q, 1); }); });
-  refuses({"decode/verify.hpp prefix_stays"},
+  refuses({"cpu/verify.hpp prefix_stays"},
           [&](Arguments& a) { two(a, [](auto& p, auto& q) { prefix_stays(p, q, 1, 0.5); }); });
-  refuses({"decode/verify.hpp pick_residual"},
+  refuses({"cpu/verify.hpp pick_residual"},
           [&](Arguments& a) { two(a, [](auto& p, auto& q) { pick_residual(p, q, 0.5); }); });
   for (const Verification rule : {Verification::token, Verification::block}) {
     refuses(
-        {"decode/verify.hpp verify_sampled", "decode/verify.hpp verify_tokens", "decode/verify.hpp verify_block"},
+        {"cpu/verify.hpp verify_sampled", "cpu/verify.hpp verify_tokens", "cpu/verify.hpp verify_block"},
         [&](Arguments& a) {
           const auto tokens = a.ids("tokens", {0, 4}, 5, Blame::any);
           const index_t rows = a.extent("weights", 2), n = a.extent("weights", 5, Blame::any);
@@ -240,15 +240,15 @@ TEST_CASE("verifying a proposal") {
         });
   }
   static const std::vector<index_t> drafted{0, 4};
-  refuses({"decode/verify.hpp first"}, [](Arguments& a) {
+  refuses({"backend/verification.hpp first"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};
     (void)proposal.first(a.most("tokens", 2));
   });
-  refuses({"decode/verify.hpp first"}, [](Arguments& a) {
+  refuses({"backend/verification.hpp first"}, [](Arguments& a) {
     const index_t rows = a.optional_extent("weights", 2);
     (void)Proposal<float>{drafted, Matrix<const float>(a.memory<float>(rows * 5, 1), rows, 5)}.first(1);
   });
-  refuses({"decode/verify.hpp distribution"}, [](Arguments& a) {
+  refuses({"backend/verification.hpp distribution"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};
     (void)proposal.distribution(a.index("row", 1, 2));
   });

@@ -3,7 +3,7 @@
 /// What a call refuses of its arguments, so that nothing is read or written behind an end. Each test is a few
 /// comparisons; nothing is made before one fails. `argument` is "call: argument", which the error names.
 /// defines: require_count, require_rows, require_shape, require_index, require_part,
-///          require_ids
+///          require_ids, require_tokens
 
 #include <string>
 
@@ -63,6 +63,15 @@ inline void require_part(const char* argument, index_t first, index_t n, index_t
 inline void require_ids(const char* argument, const Vector<const index_t>& ids, index_t count) {
   for (index_t i = 0; i < ids.extent(0); ++i) {
     if (ids(i) < 0 || ids(i) >= count) detail::throw_index(argument, i, ids(i), count);
+  }
+}
+
+/// Tokens of a vocabulary. \throws Error naming the first row whose token is none of it
+inline void require_tokens(const Vector<const index_t>& ids, index_t vocabulary) {
+  for (index_t r = 0; r < ids.extent(0); ++r) {
+    if (ids(r) >= 0 && ids(r) < vocabulary) continue;
+    throw Error("token id at row " + std::to_string(r), std::to_string(ids(r)),
+                "0 to " + std::to_string(vocabulary - 1));
   }
 }
 

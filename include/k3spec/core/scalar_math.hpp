@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// The mathematics of one scalar lane, under the names that packets use too, so that one functor serves both.
-/// defines: sqrt, floor, abs, fma, min, max, less, greater, equal, select, sum, maximum, round_to for float and double
+/// defines: sqrt, floor, abs, fma, min, max, less, greater, equal, select, sum, maximum, round_to for float and double,
+/// sigmoid for double
 
 #include <cmath>
 #include <concepts>
@@ -35,6 +36,8 @@ template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S select(bool mask
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S sum(S x) { return x; }
 /// One lane is its own maximum.
 template <std::floating_point S> K3SPEC_HOST_DEVICE constexpr S maximum(S x) { return x; }
+/// 1 / (1 + e^-x) by the standard library, for numbers of the host. Expressions have one of their own.
+template <std::same_as<double> S> S sigmoid(S x) { return 1 / (1 + std::exp(-x)); }
 /// x as the nearest value that T can store, ties to even.
 template <Element T, std::floating_point S>
 K3SPEC_HOST_DEVICE constexpr S round_to(S x) { return static_cast<S>(static_cast<T>(x)); }

@@ -18,7 +18,7 @@ namespace K3SPEC_NAMESPACE {
 /// the anchor. Hidden states below are those of the slots that predict, [blocks · n, H], in (block, slot) order.
 /// begin, then for k = 0, 1, …: step(k), confidence(k) where the head has one and it is asked for, correct(k). Each
 /// throws Error on numbers of rows that do not fit the block.
-template <class Draft, Element T>
+template <class Draft, Element T, Device D = Cpu>
 class BlockHeads;
 
 namespace detail {
@@ -30,9 +30,11 @@ inline void require_slots(index_t n, index_t rows) {
 }  // namespace detail
 
 /// Embedding and head are the target's, where they lie.
-template <class Draft, Element T>
+template <class Draft, Element T, Device D>
   requires(Draft::kind == DraftKind::dflash)
-class BlockHeads<Draft, T> {
+class BlockHeads<Draft, T, D> {
+  using E = element_t<D, T>;
+
  public:
   /// Slot 0 holds the anchor itself.
   static constexpr index_t first_slot = 1;
@@ -53,16 +55,17 @@ class BlockHeads<Draft, T> {
   };
 
   /// hidden_states -> logits [blocks · n, V]
-  void begin(const Cpu& cpu, const Weights&, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
-             const Matrix<accumulate_t<T>>& logits, const Block&) const {
+  void begin(const D& device, const Weights&, const Rows<const E, Draft::hidden>& hidden_states, index_t n,
+             const Matrix<accumulate_t<E>>& logits, const Block&) const {
     require_shape("BlockHeads: logits", logits, hidden_states.extent(0), Draft::vocabulary);
     detail::require_slots(n, hidden_states.extent(0));
-    head_->forward(cpu, hidden_states, logits);
+    head_->forward(device, hidden_states, logits);
   }
-  void step(const Cpu&, const Weights&, index_t n, index_t k, const Vector<const index_t>&, const Block&) const {
+  void step(const D&, const Weights&, index_t n, index_t k, const Vector<const element_t<D, index_t>>&,
+            const Block&) const {
     require_index("BlockHeads: slot", k, n);
   }
-  void correct(const Cpu&, const Weights&, index_t n, index_t k, const Matrix<accumulate_t<T>>& logits,
+  void correct(const D&, const Weights&, index_t n, index_t k, const Matrix<accumulate_t<E>>& logits,
                const Block&) const {
     require_index("BlockHeads: slot", k, n);
     require_shape("BlockHeads: logits", logits, logits.extent(0), Draft::vocabulary);
@@ -74,17 +77,18 @@ class BlockHeads<Draft, T> {
 };
 
 /// Embedding and head are the draft's own; each slot's logits are corrected by the token before it.
-template <class Draft, Element T>
+template <class Draft, Element T, Device D>
   requires(Draft::kind == DraftKind::dspark)
-class BlockHeads<Draft, T> {
-  using S = accumulate_t<T>;
+class BlockHeads<Draft, T, D> {
+  using E = element_t<D, T>;
+  using S = accumulate_t<E>;
   using Markov = typename Draft::Markov;
   using Confidence = typename Draft::Confidence;
 
   template <class Layer, class A, bool Has>
   static constexpr auto saved(A& a, index_t rows) {
     if constexpr (Has) {
-      return Layer::template Saved<T>::allocate(a, rows);
+      return Layer::template Saved<E>::allocate(a, rows);
     } else {
       return Layer{};
     }
@@ -115,46 +119,46 @@ class BlockHeads<Draft, T> {
   };
 
   /// hidden_states -> logits [blocks · n, V], not yet corrected
-  void begin(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
+  void begin(const D& device, const Weights& w, const Rows<const E, Draft::hidden>& hidden_states, index_t n,
              const Matrix<S>& logits, const Block& block) const {
     require_shape("BlockHeads: logits", logits, hidden_states.extent(0), Draft::vocabulary);
     check_slots(n, hidden_states.extent(0), block);
-    Draft::Head::forward(cpu, w.lm_head, hidden_states, logits);
-    if constexpr (has_markov) Markov::template begin<T>(cpu, hidden_states, n, block.markov);
+    Draft::Head::forward(device, w.lm_head, hidden_states, logits);
+    if constexpr (has_markov) Markov::template begin<E>(device, hidden_states, n, block.markov);
   }
 
   /// previous [blocks]: the tokens before the k + 1st after the anchors
-  void step(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Vector<const index_t>& previous,
-            const Block& block) const {
+  void step(const D& device, const Weights& w, index_t n, index_t k,
+            const Vector<const element_t<D, index_t>>& previous, const Block& block) const {
     require_index("BlockHeads: slot", k, n);
-    if constexpr (has_markov) Markov::template step<T>(cpu, w.markov_head, previous, n, k, block.markov);
+    if constexpr (has_markov) Markov::template step<E>(device, w.markov_head, previous, n, k, block.markov);
   }
 
   /// How sure the draft is of a block's tokens.
   /// \returns [blocks] logits of the chance that token k + 1 stays, given that those before it do
-  Rows<S, 1> confidence(const Cpu& cpu, const Weights& w, const Rows<const T, Draft::hidden>& hidden_states, index_t n,
+  Rows<S, 1> confidence(const D& device, const Weights& w, const Rows<const E, Draft::hidden>& hidden_states, index_t n,
                         index_t k, const Block& block) const requires(has_confidence) {
     check_slots(n, hidden_states.extent(0), block);
     require_index("BlockHeads: slot", k, n);
     const index_t blocks = hidden_states.extent(0) / n;
     require_part("BlockHeads: blocks", 0, blocks, block.acceptance.extent(0));
-    const Rows<const T, Draft::hidden> now(hidden_states.row(k), Extents<dyn, Draft::hidden>(blocks),
+    const Rows<const E, Draft::hidden> now(hidden_states.row(k), Extents<dyn, Draft::hidden>(blocks),
                                            hidden_states.row_stride() * n);
     const auto out = block.acceptance.rows(0, blocks);
     if constexpr (has_markov) {
-      Confidence::template forward<T>(cpu, w.confidence_head, now, block.markov.step(n, k).previous(), out,
+      Confidence::template forward<E>(device, w.confidence_head, now, block.markov.step(n, k).previous(), out,
                                       block.confidence);
     } else {
-      Confidence::template forward<T>(cpu, w.confidence_head, now, now, out, block.confidence);
+      Confidence::template forward<E>(device, w.confidence_head, now, now, out, block.confidence);
     }
     return out;
   }
 
   /// Corrects logits [blocks, V] of token k + 1 by the token before it.
-  void correct(const Cpu& cpu, const Weights& w, index_t n, index_t k, const Matrix<S>& logits,
+  void correct(const D& device, const Weights& w, index_t n, index_t k, const Matrix<S>& logits,
                const Block& block) const {
     require_index("BlockHeads: slot", k, n);
-    if constexpr (has_markov) Markov::add_logits(cpu, w.markov_head, block.markov.step(n, k).latent, logits);
+    if constexpr (has_markov) Markov::add_logits(device, w.markov_head, block.markov.step(n, k).latent, logits);
   }
 
  private:

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/core/memory.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/verify.hpp>
-#include <k3spec/ops/embedding.hpp>
 #include <k3spec/target/taps.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -25,34 +26,38 @@ struct SessionSize {
   index_t sequences = 1;
 };
 
-/// Sequences on their way through a draft. `D::Source` is what a session is made of; `taps(layers, target layers,
-/// conventions)` the target's states that it reads, `states` features per position. A session is made from (target,
-/// source, size), and holds bytes(size) beside its weights. Below, counts has a number for each sequence, 0 or more.
+/// Sequences on their way through a draft, on a device. `Source` is what a session is made of; `taps(layers, target
+/// layers, conventions)` the target's states that it reads, `states` features per position. A session is made from
+/// (target, source, size), or with the device behind them, and holds bytes(size) beside its weights. Below, counts has
+/// a number for each sequence, 0 or more.
 /// ```text
 /// reset(sequence)                              makes it empty
-/// append(cpu, states [n, D::states], ids [n], counts)
+/// append(device, states [n, states], ids [n], counts)
 ///                                              positions that are verified, those of each sequence behind its
 ///                                              others, and the tokens one position later
-/// draft(cpu, counts, samplings)                at most so many tokens behind the newest position of each; none from
+/// draft(device, counts, samplings)             at most so many tokens behind the newest position of each; none from
 ///                                              logits without a finite largest one: a broken draft only costs speed
 /// proposal(sequence)                           those tokens, until the next call of anything
 /// default_chain(conventions)                   tokens that it was trained to draft
 /// ```
-/// Sessions of one sequence also have append(cpu, states, ids) and draft(cpu, count, sampling), which gives its
+/// Sessions of one sequence also have append(device, states, ids) and draft(device, count, sampling), which gives its
 /// proposal.
-template <class D>
-concept DraftSession = requires(D d, const Cpu& cpu, const Matrix<const typename D::value_type>& states,
-                                std::span<const index_t> ids, index_t n, std::span<const Sampling> samplings,
-                                const typename D::Conventions& conventions, const SessionSize& size) {
-  typename D::Source;
+template <class Session, class D = Cpu>
+concept DraftSession = Device<D> &&
+    requires(Session d, const D& device, const Matrix<const element_t<D, typename Session::value_type>>& states,
+             std::span<const index_t> ids, index_t n, std::span<const Sampling> samplings,
+             const typename Session::Conventions& conventions, const SessionSize& size) {
+  typename Session::Source;
   d.reset(n);
-  d.append(cpu, states, ids, ids);
-  d.draft(cpu, ids, samplings);
-  { d.proposal(n) } -> std::same_as<Proposal<accumulate_t<typename D::value_type>>>;
-  { D::bytes(size) } -> std::same_as<std::size_t>;
-  { D::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
-  { D::default_chain(conventions) + D::max_chain + D::states + D::vocabulary } -> std::convertible_to<index_t>;
-  { D::target_hidden } -> std::convertible_to<index_t>;
+  d.append(device, states, ids, ids);
+  d.draft(device, ids, samplings);
+  { d.proposal(n) } -> std::same_as<Proposal<accumulate_t<element_t<D, typename Session::value_type>>>>;
+  { Session::bytes(size) } -> std::same_as<std::size_t>;
+  { Session::taps(ids, n, conventions) } -> std::same_as<std::vector<Tap>>;
+  {
+    Session::default_chain(conventions) + Session::max_chain + Session::states + Session::vocabulary
+    } -> std::convertible_to<index_t>;
+  { Session::target_hidden } -> std::convertible_to<index_t>;
 };
 
 /// What is refused before an append touches anything.
@@ -70,7 +75,7 @@ void require_append(const Matrix<const T>& states, std::span<const index_t> ids,
     throw Error("draft cache: states", std::to_string(states.extent(0)) + " x " + std::to_string(states.extent(1)),
                 std::to_string(n) + " x " + std::to_string(columns) + ", packed");
   }
-  require_token_ids(Cpu{}, Vector<const index_t>(ids.data(), n), vocabulary);
+  require_tokens(Vector<const index_t>(ids.data(), n), vocabulary);
   if (counts.size() != lengths.size()) {
     throw Error("draft cache: counts", std::to_string(counts.size()), std::to_string(lengths.size()));
   }

@@ -9,26 +9,33 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/draft_session.hpp>
-#include <k3spec/drafts/eagle3_draft.hpp>
+#include <k3spec/decode/eagle3_lists.hpp>
+#include <k3spec/decode/eagle3_memory.hpp>
+#include <k3spec/decode/sampling.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/layers/prepacked.hpp>
+#include <k3spec/ops/chain_attention.hpp>
+#include <k3spec/ops/move_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// Texts on their way through an EAGLE-3 draft, see DraftSession.
-template <class Draft, Element T>
+template <class Draft, Element T, Device D = Cpu>
 class Eagle3Session {
+  using E = element_t<D, T>;
+  using Memory = Eagle3Memory<Draft, E>;
+  using Lists = Eagle3Lists<D>;
+  using Step = typename Memory::Step;
+
  public:
   using value_type = T;
-  using S = accumulate_t<T>;
+  using S = accumulate_t<E>;
   static constexpr index_t states = Draft::aux_width, target_hidden = Draft::aux_size, vocabulary = Draft::vocabulary;
   static constexpr index_t max_chain = Draft::max_steps;
 
@@ -57,28 +64,34 @@ class Eagle3Session {
   /// Bytes that a session of a chain up to max_chain holds beside its weights.
   static std::size_t bytes(const SessionSize& size) {
     require_size(size, max_chain, false);
-    return plan_bytes([&](ArenaPlan& a) { Memory::allocate(a, size); });
+    return memory_bytes(size) + Lists::bytes(size) + TokenChoices<D>::bytes(size.sequences);
   }
 
   /// A session without a text.
   /// \throws Error on another number of draft tokens, ids that are no token's or given twice, or a chain longer than
   ///         max_chain
   template <class Target>
-  Eagle3Session(const Target&, Source source, const SessionSize& size)
+  Eagle3Session(const Target&, Source source, const SessionSize& size, const D& device = D{})
       : weights_(prepack_weights<Draft, T>(source.weights)),
         to_target_(std::move(source.to_target)),
         size_(require_size(size, max_chain, false)),
         lengths_(static_cast<std::size_t>(size.sequences)),
         drafted_(lengths_.size()),
-        order_(lengths_.size()) {
+        order_(lengths_.size()),
+        tokens_(static_cast<std::size_t>(size.sequences * size.chain)),
+        arena_(device, memory_bytes(size_)),
+        m_(Memory::allocate(arena_, size_)),
+        lists_(device, size_),
+        choices_(device, size.sequences) {
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
     // Range and repetition are the vocabulary's to refuse.
     (void)DraftVocabulary(to_target_, vocabulary);
-    arena_ = Arena(bytes(size_));
-    m_ = Memory::allocate(arena_, size_);
-    if (size_.sampled) evaluate(Cpu{1}, expr::as_expression(0.0), m_.spread);
+    if (!size_.sampled) return;
+    evaluate(device, expr::as_expression(0.0), m_.spread);
+    columns_ = buffer_t<D, index_t>(device, Draft::draft_vocabulary);
+    upload(device, Vector<const index_t>(to_target_.data(), Draft::draft_vocabulary), columns());
   }
 
   // ---- Each throws Error on a sequence that is not there
@@ -89,51 +102,52 @@ class Eagle3Session {
   /// Appends n = 1 … rows verified positions, counts[b] of sequence b: aux [n, A] packed, the target's states there;
   /// ids [n] the tokens one position later. \throws Error on other shapes, when a cache is full, or for an id outside
   /// the vocabulary
-  void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids,
+  void append(const D& device, const Matrix<const E>& aux, std::span<const index_t> ids,
               std::span<const index_t> counts) {
     require_append(aux, ids, counts, states, vocabulary, lengths_, size_);
     const auto n = static_cast<index_t>(ids.size());
-    typename Draft::template Activations<T> acts{};
+    const index_t tips = lists_.append(device, ids, counts, lengths_);
+    typename Draft::template Activations<E> acts{};
     acts.fc = m_.fc.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = m_.aux_normed.rows(0, n);
-    Draft::template project_hidden_states<T>(cpu, weights_, Rows<const T, Draft::aux_width>(aux.data(), n), acts);
-    const Step s = m_.first.rows(0, n);
-    std::copy(ids.begin(), ids.end(), s.ids.data());
-    for (index_t b = 0, row = 0; b < size_.sequences; ++b) {
-      for (index_t t = 0; t < counts[at(b)]; ++t) m_.positions(row++) = length(b) + t;
-    }
-    Draft::template before_attention<T>(cpu, weights_, s, acts.fc, RotaryPositions{m_.positions.data()});
-    index_t row = 0;
-    for (index_t b = 0; b < size_.sequences; ++b) {
-      const index_t m = counts[at(b)];
-      if (m == 0) continue;
-      evaluate(cpu, expr::arg<0>, of(m_.kv, b, length(b), m), s.attention.kv.rows(row, m));
-      evaluate(cpu, expr::arg<0>, of(m_.k_rope, b, length(b), m), s.attention.rows(row, m).k_rope());
-      row += m, lengths_[at(b)] += m;
-      copy_tip(s, acts.fc, row - 1, m_.tips, m_.tip_hidden, b);
-    }
+    Draft::template project_hidden_states<E>(device, weights_, Rows<const E, Draft::aux_width>(aux.data(), n), acts);
+    Step s = m_.first.rows(0, n);
+    const auto& lists = lists_.appended();
+    s.ids = lists.ids.device.rows(0, n);
+    Draft::template before_attention<E>(device, weights_, s, acts.fc, positions_of(lists.positions));
+    move_rows(device, lists.places, n, s.attention.kv, m_.kv);
+    move_rows(device, lists.places, n, s.attention.k_rope(), m_.k_rope);
+    move_tips(device, lists.tips, tips, {s, acts.fc}, {m_.tips, m_.tip_hidden});
+    for (index_t b = 0; b < size_.sequences; ++b) lengths_[at(b)] += counts[at(b)];
   }
   /// The same of one sequence.
-  void append(const Cpu& cpu, const Matrix<const T>& aux, std::span<const index_t> ids) {
+  void append(const D& device, const Matrix<const E>& aux, std::span<const index_t> ids) {
     const auto n = static_cast<index_t>(ids.size());
-    append(cpu, aux, ids, std::span(&n, 1));
+    append(device, aux, ids, std::span(&n, 1));
   }
 
   /// A chain of counts[b] tokens, 0 to the planned chain, behind the last appended position of sequence b; fewer where
   /// logits have no finite largest one.
   /// \throws Error when nothing was appended or the chain or the sampling was not planned for
-  void draft(const Cpu& cpu, std::span<const index_t> counts, std::span<const Sampling> samplings) {
+  void draft(const D& device, std::span<const index_t> counts, std::span<const Sampling> samplings) {
     require_draft(counts, samplings, lengths_, size_);
     std::fill(drafted_.begin(), drafted_.end(), 0);
-    index_t n = begin_chains(counts);
-    Rows<const T, Draft::hidden> in = m_.chain_hidden;
+    index_t n = order_chains(counts);
+    Rows<const E, Draft::hidden> in = m_.chain_hidden;
     for (index_t k = 0; n > 0; ++k) {
-      const Step s = m_.steps[at(k)].rows(0, n);
+      Step s = m_.steps[at(k)].rows(0, n);
       in = in.rows(0, n);
-      if (k > 0) continue_chains(cpu, s, in, k);
-      attend(cpu, n, k);
-      Draft::template after_attention<T>(cpu, weights_, s, in);
-      choose(cpu, s, samplings, k);
+      lists_.step(device, std::span(order_).first(at(n)), lengths_, tokens_, k);
+      const auto& lists = lists_.chains();
+      if (k == 0) {
+        move_tips(device, lists.tips, n, {m_.tips, m_.tip_hidden}, {s, m_.chain_hidden});
+      } else {
+        s.ids = lists.ids.device.rows(0, n);
+        Draft::template before_attention<E>(device, weights_, s, in, positions_of(lists.positions).shifted(k));
+      }
+      attend(device, s, k);
+      Draft::template after_attention<E>(device, weights_, s, in);
+      choose(device, s, samplings, k);
       in = s.out;
       // Longest chains first: those that go on stand where they stood.
       while (n > 0 && counts[at(order_[at(n - 1)])] <= k + 1) --n;
@@ -141,139 +155,97 @@ class Eagle3Session {
   }
   Proposal<S> proposal(index_t sequence) const {
     const index_t first = sequence * size_.chain, n = drafted_[checked(sequence)];
-    const std::span<const index_t> drafted{m_.tokens.data() + first, at(n)};
+    const std::span<const index_t> drafted{tokens_.data() + first, at(n)};
     return {drafted, size_.sampled ? m_.spread.rows(first, n).matrix() : Matrix<const S>{}};
   }
   /// The same of one sequence.
-  Proposal<S> draft(const Cpu& cpu, index_t count, const Sampling& sampling) {
-    draft(cpu, std::span(&count, 1), std::span(&sampling, 1));
+  Proposal<S> draft(const D& device, index_t count, const Sampling& sampling) {
+    draft(device, std::span(&count, 1), std::span(&sampling, 1));
     return proposal(0);
   }
 
  private:
-  using Step = typename Draft::template Step<T>;
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
   std::size_t checked(index_t sequence) const {
     require_index("draft: sequence", sequence, size_.sequences);
     return at(sequence);
   }
 
-  /// What a session plans for its size.
-  struct Memory {
-    /// [sequences · capacity]
-    Rows<T, Draft::Attention::heads*(Draft::Attention::nope + Draft::Attention::v_dim)> kv;
-    Rows<T, Draft::Attention::rope> k_rope;
-    Rows<T, Draft::hidden> fc;
-    Rows<T, Draft::aux_width> aux_normed;
-    Vector<index_t> positions;
-    Step first, tips;  ///< of appended positions; of each sequence's last one, as far as copy_tip sets it
-    Rows<T, Draft::hidden> tip_hidden, chain_hidden;
-    std::array<Step, Draft::max_steps> steps;
-    Vector<index_t> tokens;  ///< [sequences · chain]
-    Rows<T, Draft::hidden> head_in;
-    Rows<S, Draft::draft_vocabulary> logits;  ///< and, at a temperature, weights
-    Rows<S, Draft::vocabulary> spread;        ///< [sequences · chain] those of drafted tokens, over the target's ids
-
-    template <Allocator A>
-    static Memory allocate(A& a, const SessionSize& size) {
-      Memory m{};
-      const index_t n = size.sequences;
-      take_rows(a, n * size.capacity, m.kv), take_rows(a, n * size.capacity, m.k_rope);
-      take_rows(a, size.rows, m.fc), take_rows(a, std::max(size.rows, n), m.positions);
-      if constexpr (Draft::config::fc_norm) take_rows(a, size.rows, m.aux_normed);
-      m.first = Step::allocate(a, size.rows);
-      m.tips = Step::allocate(a, n), take_rows(a, n, m.tip_hidden), take_rows(a, n, m.chain_hidden);
-      for (index_t k = 0; k < size.chain; ++k) m.steps[at(k)] = Step::allocate(a, n);
-      take_rows(a, n, m.head_in), take_rows(a, n, m.logits), take_rows(a, n * size.chain, m.tokens);
-      if (size.sampled) take_rows(a, n * size.chain, m.spread);
-      return m;
-    }
-  };
-
-  /// Rows [begin, begin + n) of a sequence's cache.
-  template <index_t C>
-  Rows<T, C> of(const Rows<T, C>& caches, index_t sequence, index_t begin, index_t n) const {
-    return caches.rows(sequence * size_.capacity + begin, n);
+  static std::size_t memory_bytes(const SessionSize& size) {
+    return plan_bytes([&](ArenaPlan& a) { Memory::allocate(a, size); });
   }
+  Vector<element_t<D, index_t>> columns() { return Vector<element_t<D, index_t>>(columns_.data(), columns_.size()); }
+  static RotaryPositions positions_of(const Mirrored<D, index_t>& positions) { return {bare(positions.device.data())}; }
 
   /// What a chain's first step needs of a position: everything before its attention but keys, which are in the cache.
-  static void copy_tip(const Step& from, const Rows<const T, Draft::hidden>& from_hidden, index_t from_row,
-                       const Step& to, const Rows<T, Draft::hidden>& to_hidden, index_t to_row) {
-    const Step a = from.rows(from_row, 1), b = to.rows(to_row, 1);
-    evaluate(Cpu{1}, expr::arg<0>, b.fused, a.fused);
-    evaluate(Cpu{1}, expr::arg<0>, b.attention.q, a.attention.q);
-    evaluate(Cpu{1}, expr::arg<0>, to_hidden.rows(to_row, 1), from_hidden.rows(from_row, 1));
+  struct Tips {
+    const Step& step;
+    Rows<E, Draft::hidden> hidden;
+  };
+  static void move_tips(const D& device, const Mirrored<D, RowMove>& moves, index_t n, const Tips& from,
+                        const Tips& to) {
+    move_rows(device, moves, n, from.step.fused, to.step.fused);
+    move_rows(device, moves, n, from.step.attention.q, to.step.attention.q);
+    move_rows(device, moves, n, from.hidden, to.hidden);
   }
 
-  /// Sets order_, and step 0 to the tips in that order. \returns how many sequences draft
-  index_t begin_chains(std::span<const index_t> counts) {
+  /// Sets order_. \returns how many sequences draft
+  index_t order_chains(std::span<const index_t> counts) {
     std::iota(order_.begin(), order_.end(), 0);
     std::sort(order_.begin(), order_.end(), [&](index_t a, index_t b) {
       return counts[at(a)] != counts[at(b)] ? counts[at(a)] > counts[at(b)] : a < b;
     });
-    index_t n = 0;
-    for (; n < size_.sequences && counts[at(order_[at(n)])] > 0; ++n) {
-      copy_tip(m_.tips, m_.tip_hidden, order_[at(n)], m_.steps[0], m_.chain_hidden, n);
-    }
-    return n;
+    const auto idle = [&](index_t b) { return counts[at(b)] == 0; };
+    return std::find_if(order_.begin(), order_.end(), idle) - order_.begin();
   }
 
-  /// From the tokens of step k - 1 to the queries and keys of step k.
-  void continue_chains(const Cpu& cpu, const Step& s, const Rows<const T, Draft::hidden>& in, index_t k) {
-    for (index_t i = 0; i < s.ids.extent(0); ++i) {
-      const index_t b = order_[at(i)];
-      s.ids(i) = m_.tokens(b * size_.chain + k - 1);
-      m_.positions(i) = length(b) - 1;
-    }
-    Draft::template before_attention<T>(cpu, weights_, s, in, RotaryPositions{m_.positions.data(), 0, 0, k});
-  }
-
-  /// Step k of the first n sequences in order_.
-  void attend(const Cpu& cpu, index_t n, index_t k) const {
-    index_t keys = 0;
-    for (index_t i = 0; i < n; ++i) keys += length(order_[at(i)]);
-    const Cpu device = cpu::for_work(cpu, keys * Draft::Attention::heads * (Draft::Heads::qk + Draft::Heads::v));
-    parallel_for(n == 1 ? Cpu{1} : device, n, [&](index_t i) {
-      const index_t b = order_[at(i)];
-      AttentionSteps<const T> all;
-      all.add({of(m_.kv, b, 0, length(b)).matrix(), of(m_.k_rope, b, 0, length(b)).matrix()});
-      for (index_t j = 1; j <= k; ++j) all.add(m_.steps[at(j)].rows(i, 1).keys());
-      const Step s = m_.steps[at(k)].rows(i, 1);
-      const auto span = AttentionSpan{1, 1, length(b), length(b) - 1};
-      ttt_attention_forward(n == 1 ? cpu : Cpu{1},
-                            Draft::template attention_problem<T>(s, span, all, CausalVisibility{nullptr, length(b)}),
-                            s.attended());
-    });
+  void attend(const D& device, const Step& s, index_t k) const {
+    const index_t n = s.fused.extent(0);
+    AttentionSteps<const E> steps;
+    for (index_t j = 1; j <= k; ++j) steps.add(m_.steps[at(j)].rows(0, n).keys());
+    const auto& cached = lists_.chains().cached;
+    using Heads = typename Draft::Heads;
+    chain_attention(device,
+                    ChainAttention<Heads, E>{s.attention.q.matrix(),
+                                             cached.device.rows(0, n),
+                                             {m_.kv.matrix(), m_.k_rope.matrix()},
+                                             steps,
+                                             Draft::Scale::template of<accumulate_t<T>>(Heads::qk)},
+                    cached.host.rows(0, n), s.attended());
   }
 
   /// Token k of the chains, as the target's ids.
-  void choose(const Cpu& cpu, const Step& s, std::span<const Sampling> samplings, index_t k) {
+  void choose(const D& device, const Step& s, std::span<const Sampling> samplings, index_t k) {
     const index_t n = s.out.extent(0);
-    Draft::head_input(cpu, weights_, s.out, m_.head_in.rows(0, n));
-    Draft::compute_logits(cpu, weights_, m_.head_in.rows(0, n), m_.logits.rows(0, n));
+    Draft::head_input(device, weights_, s.out, m_.head_in.rows(0, n));
+    Draft::compute_logits(device, weights_, m_.head_in.rows(0, n), m_.logits.rows(0, n));
+    choices_.clear();
     for (index_t i = 0; i < n; ++i) {
       const index_t b = order_[at(i)], first = length(b) + 1;
-      const bool goes_on = drafted_[at(b)] == k;
-      std::optional<index_t> token;
-      if (goes_on)
-        token = samplings[at(b)].choose(cpu, m_.logits.rows(i, 1).matrix(), Decision::draft, first + k, first);
-      if (!token) {
+      if (drafted_[at(b)] == k) choices_.add({i, samplings[at(b)], Decision::draft, first + k, first});
+    }
+    auto token = choices_.choose(device, m_.logits.rows(0, n).matrix()).begin();
+    index_t drawn = 0;
+    for (index_t i = 0; i < n; ++i) {
+      const index_t b = order_[at(i)], place = b * size_.chain + k;
+      const index_t chosen = drafted_[at(b)] == k ? *token++ : -1;
+      tokens_[at(place)] = chosen < 0 ? 0 : to_target_[at(chosen)];
+      if (chosen < 0) {
         // What goes on beside it must not meet numbers that are none.
-        m_.tokens(b * size_.chain + k) = 0;
-        std::fill_n(s.out.row(i), Draft::hidden, T{});
+        evaluate(device, expr::as_expression(0.0), s.out.rows(i, 1));
         continue;
       }
-      m_.tokens(b * size_.chain + k) = to_target_[at(*token)];
-      if (!samplings[at(b)].is_greedy()) spread(i, b * size_.chain + k);
+      if (!samplings[at(b)].is_greedy()) lists_.drafted().host(drawn++) = {i, place};
       drafted_[at(b)] = k + 1;
     }
+    keep_weights(device, drawn);
   }
 
-  /// Weights of row i over the target's ids. What the draft cannot say stays 0.
-  void spread(index_t i, index_t row) {
-    S* to = m_.spread.row(row);
-    for (const index_t id : to_target_) to[id] = 0;
-    for (index_t j = 0; j < Draft::draft_vocabulary; ++j) to[to_target_[at(j)]] += m_.logits(i, j);
+  /// Weights of drawn tokens over the target's ids. What the draft cannot say stays 0.
+  void keep_weights(const D& device, index_t drawn) {
+    if (drawn == 0) return;
+    lists_.upload_drafted(device);
+    spread_rows(device, lists_.drafted(), drawn, columns(), m_.logits, m_.spread);
   }
 
   typename Draft::template Weights<Prepacked<T>> weights_;
@@ -281,8 +253,12 @@ class Eagle3Session {
   SessionSize size_;
   std::vector<index_t> lengths_, drafted_;  // of each sequence
   std::vector<index_t> order_;              // the sequences that draft, longest chains first
-  Arena arena_;
+  std::vector<index_t> tokens_;             // [sequences · chain]
+  arena_t<D> arena_;
   Memory m_;
+  Lists lists_;
+  TokenChoices<D> choices_;
+  buffer_t<D, index_t> columns_;  // to_target_, where tokens are drawn
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -11,13 +11,14 @@ namespace K3SPEC_NAMESPACE {
 
 /// A draft that proposes nothing, see DraftSession.
 /// \tparam TargetConfig  the target's
-template <ForTarget GivenTarget, Element T>
+template <ForTarget GivenTarget, Element T, Device D = Cpu>
 class NoDraft {
   using TargetConfig = complete_target_t<GivenTarget>;
+  using E = element_t<D, T>;
 
  public:
   using value_type = T;
-  using S = accumulate_t<T>;
+  using S = accumulate_t<E>;
   using Conventions = Eagle3Conventions;
   /// Nothing is needed.
   struct Source {};
@@ -30,11 +31,11 @@ class NoDraft {
   static std::size_t bytes(const SessionSize&) { return 0; }
 
   template <class Target>
-  NoDraft(const Target&, const Source&, const SessionSize&) {}
+  NoDraft(const Target&, const Source&, const SessionSize&, const D& = D{}) {}
 
   void reset(index_t) {}
-  void append(const Cpu&, const Matrix<const T>&, std::span<const index_t>, std::span<const index_t>) {}
-  void draft(const Cpu&, std::span<const index_t>, std::span<const Sampling>) {}
+  void append(const D&, const Matrix<const E>&, std::span<const index_t>, std::span<const index_t>) {}
+  void draft(const D&, std::span<const index_t>, std::span<const Sampling>) {}
   Proposal<S> proposal(index_t) const { return {}; }
 };
 

@@ -13,7 +13,6 @@
 
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/plain.hpp>
-#include <k3spec/ops/embedding.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -75,7 +74,7 @@ class RunningTexts {
   index_t add(std::span<const index_t> prompt, const DecodeOptions& options, std::uint64_t seed, index_t capacity,
               index_t vocabulary, index_t drafted) {
     require_prompt(prompt, capacity, options);
-    require_token_ids(Cpu{}, Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())), vocabulary);
+    require_tokens(Vector<const index_t>(prompt.data(), static_cast<index_t>(prompt.size())), vocabulary);
     if (!has_room()) {
       throw Error("texts decoded at a time", std::to_string(places() + 1), "at most " + std::to_string(places()));
     }

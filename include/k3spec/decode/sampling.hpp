@@ -1,112 +1,68 @@
 #pragma once
 /// \file
-/// Tokens drawn at a temperature. A random number belongs to a position of the text and to what is decided with it, so
-/// no result depends on threads, on how a text is cut into calls, or on the time. What a draft proposes and whether
-/// that stays may be decided again at a position, in the next round: those numbers belong to their round, too, or else
-/// what the first one rejected would weigh on the second.
-/// defines: Decision, Sampling, Distribution, pick
+/// Tokens chosen from rows of logits, on a device: the likeliest ones, or drawn at a temperature
+/// (backend/sampling.hpp). Logits stay where they are; only draws and tokens travel. A backend brings
+/// choose_tokens_kernel with its tag.
+/// defines: TokenChoices
 
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
 
-#include <k3spec/backend/cpu/evaluate.hpp>
-#include <k3spec/core/format.hpp>
+#include <k3spec/backend/cpu/sampling.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/core/require_shape.hpp>
-#include <k3spec/core/rng.hpp>
-#include <k3spec/decode/truncation.hpp>
-#include <k3spec/expr/reduce.hpp>
-#include <k3spec/ops/argmax.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// What a random number decides at its position.
-enum class Decision : std::uint64_t {
-  accept,  ///< whether a drafted token stays
-  token,   ///< the target's own token, or the one in place of a rejected one
-  draft,   ///< the drafted token
-};
+/// Draws that are made together.
+template <Device D = Cpu>
+class TokenChoices {
+ public:
+  TokenChoices() = default;
+  /// \param most  draws at a time
+  /// \throws Error on a number that is negative or cannot be allocated
+  TokenChoices(const D& device, index_t most)
+      : asked_(device, detail::piece<Draw>(most)),
+        chosen_(device, detail::piece<index_t>(most)),
+        draws_(asked_.template take<Draw>(most)),
+        tokens_(chosen_.template take<index_t>(most)) {}
 
-/// Non-negative weights of all tokens, not normalised.
-template <class S>
-struct Distribution {
-  std::span<const S> weights;
-  double total = 0;
+  /// Bytes that it holds, on the device or the host, whichever are more.
+  static constexpr std::size_t bytes(index_t most) { return detail::piece<Draw>(most) + detail::piece<index_t>(most); }
 
-  /// A distribution from weights that need not add up to 1.
-  /// \throws Error unless the weights have a positive, finite sum
-  explicit Distribution(std::span<const S> w) : weights(w) {
-    for (const S x : w) total += static_cast<double>(x);
-    if (!(total > 0 && total <= std::numeric_limits<double>::max())) {
-      throw Error("token weights: sum", fmt::format("{}", total), "positive and finite");
-    }
-  }
-  /// Of a token of the weights.
-  double operator[](index_t token) const { return static_cast<double>(weights[static_cast<std::size_t>(token)]); }
-  index_t size() const { return static_cast<index_t>(weights.size()); }
-};
-
-/// The token at which weight(0) + weight(1) + … passes u · total, 0 ≤ u < 1; `total` is that sum over all n in the same
-/// order, so a token of weight 0 is never picked.
-template <class Weight>
-index_t pick(index_t n, double total, double u, Weight&& weight) {
-  const double bound = u * total;
-  double sum = 0;
-  for (index_t j = 0; j < n; ++j) {
-    sum += weight(j);
-    if (sum > bound) return j;
-  }
-  return n - 1;
-}
-
-/// A token drawn from p with a uniform u in [0, 1).
-template <class S>
-index_t pick(const Distribution<S>& p, double u) {
-  return pick(p.size(), p.total, u, [&](index_t j) { return p[j]; });
-}
-
-/// How tokens are chosen: the likeliest one at temperature 0, else at random with probability ∝ exp(logit /
-/// temperature) from those that the truncation keeps.
-struct Sampling {
-  double temperature = 0;
-  std::uint64_t seed = 0;
-  Truncation truncation = {};
-
-  bool is_greedy() const { return temperature == 0; }
-
-  /// In [0, 1)
-  /// \param round  the first position of the round that decides; 0 where there is no other at the position
-  double uniform(Decision decision, index_t position, index_t round = 0) const {
-    const auto stream = static_cast<std::uint64_t>(decision) + 4 * static_cast<std::uint64_t>(round);
-    return Philox(seed, stream).uniform(static_cast<std::uint64_t>(position));
+  void clear() { count_ = 0; }
+  /// \throws Error on more draws than planned
+  void add(const Draw& draw) {
+    require_index("sampling: draws", count_, draws_.host.extent(0));
+    draws_.host(count_++) = draw;
   }
 
-  /// Logits [rows, tokens] -> weights, in place; the likeliest token of a row weighs 1.
-  template <class S>
-  void weigh(const Cpu& cpu, const Matrix<S>& logits) const {
-    evaluate(cpu, exp((expr::arg<0> - row_max(expr::arg<0>)) * (1 / temperature)), logits, logits);
-    for (index_t r = 0; r < logits.extent(0); ++r) {
-      truncation.apply(std::span<S>(logits.row(r), static_cast<std::size_t>(logits.extent(1))));
-    }
-  }
-
-  /// The token at `position` from its logits [1, tokens], which become weights unless the choice is greedy; none when
-  /// they have a NaN or no finite largest value.
-  /// \throws Error on other than one row of at least one token
-  template <class S>
-  std::optional<index_t> choose(const Cpu& cpu, const Matrix<S>& logits, Decision decision, index_t position,
-                                index_t round = 0) const {
-    require_rows("sampling: logits", logits, 1);
+  /// The tokens of all draws since clear(). Rows that are drawn from at a temperature become weights; the likeliest
+  /// token of a row weighs 1.
+  /// \param logits  [rows, tokens]
+  /// \returns -1 where a row has a NaN or no finite largest value; valid until the next call
+  /// \throws Error on draws from rows that are not there, and on rows of nothing
+  template <Element E>
+  std::span<const index_t> choose(const D& device, const Matrix<E>& logits) {
+    if (count_ == 0) return {};
     if (logits.extent(1) < 1) throw Error("sampling: logits: tokens", "0", "at least 1");
-    const index_t likeliest = argmax_row(logits.data(), logits.extent(1));
-    if (!std::isfinite(logits(0, likeliest))) return std::nullopt;
-    if (is_greedy()) return likeliest;
-    weigh(cpu, logits);
-    return pick(Distribution<S>({logits.data(), static_cast<std::size_t>(logits.extent(1))}),
-                uniform(decision, position, round));
+    for (index_t i = 0; i < count_; ++i) require_index("sampling: logits: row", draws_.host(i).row, logits.extent(0));
+    asked_.upload(device);
+    choose_tokens_kernel(device, TokenDraws<E>{logits, draws_.device.rows(0, count_), tokens_.device.rows(0, count_)});
+    chosen_.download(device);
+    return {tokens_.host.data(), static_cast<std::size_t>(count_)};
   }
+  /// The token of one draw; -1 as above.
+  template <Element E>
+  index_t choose(const D& device, const Matrix<E>& logits, const Draw& draw) {
+    clear(), add(draw);
+    return choose(device, logits).front();
+  }
+
+ private:
+  Mirror<D> asked_, chosen_;
+  Mirrored<D, Draw> draws_;
+  Mirrored<D, index_t> tokens_;
+  index_t count_ = 0;
 };
 
 }  // namespace K3SPEC_NAMESPACE

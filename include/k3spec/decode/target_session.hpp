@@ -6,7 +6,6 @@
 /// defines: TargetSessionSize, TargetSession
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <vector>
 
@@ -14,7 +13,8 @@
 #include <k3spec/core/checked.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/decode/decode_options.hpp>
-#include <k3spec/ops/argmax.hpp>
+#include <k3spec/decode/sampling.hpp>
+#include <k3spec/ops/move_rows.hpp>
 #include <k3spec/target/forward.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -29,13 +29,14 @@ struct TargetSessionSize {
 };
 
 /// Config is the target's.
-template <ForTarget Given, Element T>
+template <ForTarget Given, Element T, Device D = Cpu>
 class TargetSession {
   using Config = complete_target_t<Given>;
+  using E = element_t<D, T>;
 
  public:
   using Target = FrozenTarget<Given, T>;
-  using S = accumulate_t<T>;
+  using S = accumulate_t<E>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 
   /// Bytes that a session holds.
@@ -43,45 +44,49 @@ class TargetSession {
   /// \throws Error on sizes that are negative or cannot be addressed
   static std::size_t bytes(index_t taps, const TargetSessionSize& size) {
     const Elements e = elements(taps, size);
-    return Target::State::bytes(state_size(size)) + scratch_bytes(size) +
-           sizeof(T) * static_cast<std::size_t>(e.last + e.tapped + e.chosen) +
-           sizeof(S) * static_cast<std::size_t>(e.logits) + sizeof(index_t) * static_cast<std::size_t>(size.choices) +
-           sizeof(Place) * static_cast<std::size_t>(size.sequences);
+    return State::bytes(state_size(size)) + scratch_bytes(size) +
+           sizeof(T) * static_cast<std::size_t>(e.last + e.tapped + e.kept + e.chosen) +
+           sizeof(S) * static_cast<std::size_t>(e.logits) + TokenChoices<D>::bytes(size.choices) +
+           move_bytes(size.choices) + move_bytes(size.rows) +
+           (sizeof(Place) + sizeof(char)) * static_cast<std::size_t>(size.sequences);
   }
 
   /// A session without a text.
   /// \param taps  hidden states that each forward keeps
-  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size)
-      : TargetSession(target, taps, size, elements(static_cast<index_t>(taps.size()), size)) {}
+  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size,
+                const D& device = D{})
+      : TargetSession(target, taps, size, device, elements(static_cast<index_t>(taps.size()), size)) {}
 
   /// Starts a sequence anew.
-  void reset(index_t sequence = 0) { state_.reset(sequence); }
+  /// \throws Error on a sequence that is not there
+  void reset(index_t sequence = 0) {
+    require_index("target session: sequence", sequence, state_.sequences());
+    is_new_[static_cast<std::size_t>(sequence)] = 1;
+  }
 
   /// Runs 1 to `rows` ids, counts[b] of sequence b behind what was kept of it so far. logits() are then those after
   /// each of the last choices[b] ids of every sequence.
   /// \throws Error, nothing run, on more ids or choices than planned, on counts that are not as many as ids in all, and
   ///         on choices beyond them
-  void forward(const Cpu& cpu, std::span<const index_t> ids, std::span<const index_t> counts,
+  void forward(const D& device, std::span<const index_t> ids, std::span<const index_t> counts,
                std::span<const index_t> choices) {
     const auto n = static_cast<index_t>(ids.size());
     check(n, counts, choices);
-    const Matrix<T> last(last_.data(), n, hidden);
-    target_.forward(cpu, state_, NewTokens(ids, counts), {last, taps_, Matrix<T>(tapped_.data(), n, width())},
+    begin_anew(device);
+    const Matrix<E> last(last_.data(), n, hidden);
+    target_.forward(device, state_, NewTokens(ids, counts), {last, taps_, Matrix<E>(tapped_.data(), n, width())},
                     scratch_);
-    choices_ = 0;
-    index_t row = 0;
-    for (std::size_t b = 0; b < counts.size(); ++b) {
-      places_[b] = {row, choices_, choices[b], counts[b]};
-      row += counts[b];
-      std::copy_n(last.row(row - choices[b]), choices[b] * hidden, chosen_.data() + choices_ * hidden);
-      choices_ += choices[b];
-    }
-    if (choices_ > 0) target_.compute_logits(cpu, Matrix<T>(chosen_.data(), choices_, hidden), logits());
+    place_choices(counts, choices);
+    if (choices_ == 0) return;
+    of_choices_.upload(device);
+    const Matrix<E> chosen(chosen_.data(), choices_, hidden);
+    move_rows(device, to_choices_, choices_, last, chosen);
+    target_.compute_logits(device, chosen, logits());
   }
   /// The same of one sequence.
-  void forward(const Cpu& cpu, std::span<const index_t> ids, index_t choices) {
+  void forward(const D& device, std::span<const index_t> ids, index_t choices) {
     const auto n = static_cast<index_t>(ids.size());
-    forward(cpu, ids, std::span(&n, 1), std::span(&choices, 1));
+    forward(device, ids, std::span(&n, 1), std::span(&choices, 1));
   }
 
   /// Keeps the first n tokens of the last forward that had any of a sequence.
@@ -92,93 +97,126 @@ class TargetSession {
   Matrix<S> logits() { return Matrix<S>(logits_.data(), choices_, vocab); }
   /// Those of one sequence.
   Matrix<S> logits_of(index_t sequence) { return logits().rows(place(sequence).choice, place(sequence).choices); }
-  /// The token of the largest logit in each of their rows.
-  std::span<const index_t> top(const Cpu& cpu) {
-    argmax(cpu, logits(), Vector<index_t>(top_.data(), choices_));
-    return {top_.data(), static_cast<std::size_t>(choices_)};
+  /// The token of the largest logit in each of their rows, -1 where that is not finite or a NaN among them.
+  std::span<const index_t> top(const D& device) {
+    tops_.clear();
+    for (index_t r = 0; r < choices_; ++r) tops_.add({.row = r});
+    return top_ = tops_.choose(device, logits());
   }
-  /// Those of one sequence, as top(cpu) found them.
+  /// Those of one sequence, as top(device) found them; none before.
   std::span<const index_t> top_of(index_t sequence) const {
-    return {top_.data() + place(sequence).choice, static_cast<std::size_t>(place(sequence).choices)};
+    const Place& p = place(sequence);
+    if (top_.empty()) return {};
+    return top_.subspan(static_cast<std::size_t>(p.choice), static_cast<std::size_t>(p.choices));
   }
   /// How many of a sequence's rows, from the first, have a finite largest logit and no NaN, as top found them.
   index_t sound(index_t sequence = 0) const {
-    const index_t begin = place(sequence).choice;
-    index_t r = 0;
-    while (r < place(sequence).choices && is_sound(begin + r)) ++r;
-    return r;
+    const auto tops = top_of(sequence);
+    return std::find(tops.begin(), tops.end(), -1) - tops.begin();
   }
   /// Tapped states of the first n tokens that the last forward ran of the first sequence, [n, taps · hidden].
   /// \throws Error on more than one forward may have
-  Matrix<const T> tapped(index_t n) const {
+  Matrix<const E> tapped(index_t n) const {
     require_part("target session: tapped", 0, n, size_.rows);
-    return Matrix<const T>(tapped_.data(), n, width());
+    return Matrix<const E>(tapped_.data(), n, width());
   }
-  /// Those of the first counts[b] tokens of every sequence, moved together; once after a forward.
+  /// Those of the first counts[b] tokens of every sequence, one behind the other, until the next forward.
   /// \returns [rows, taps · hidden]
   /// \throws Error on counts of another number of sequences, or of tokens that they did not run
-  Matrix<const T> gather_tapped(std::span<const index_t> counts) {
+  Matrix<const E> gather_tapped(const D& device, std::span<const index_t> counts) {
     require_count("target session: counts", static_cast<index_t>(counts.size()), state_.sequences(), " sequences");
+    index_t rows = 0;
+    bool is_moved = false;
     for (std::size_t b = 0; b < counts.size(); ++b) {
       require_part("target session: counts", 0, counts[b], places_[b].rows);
+      is_moved = is_moved || (counts[b] > 0 && places_[b].row != rows);
+      for (index_t t = 0; t < counts[b]; ++t, ++rows) to_kept_.host(rows) = {places_[b].row + t, rows};
     }
-    index_t row = 0;
-    for (std::size_t b = 0; b < counts.size(); ++b) {
-      const T* from = tapped_.data() + places_[b].row * width();
-      T* to = tapped_.data() + row * width();
-      if (from != to) std::copy(from, from + counts[b] * width(), to);
-      row += counts[b];
-    }
-    return tapped(row);
+    if (!is_moved || width() == 0) return tapped(rows);
+    of_kept_.upload(device);
+    const Matrix<E> kept(kept_.data(), rows, width());
+    move_rows(device, to_kept_, rows, tapped(size_.rows), kept);
+    return kept;
   }
   /// Positions that are kept: the position of the next token that forward runs.
-  index_t length(index_t sequence = 0) const { return state_.length(sequence); }
+  index_t length(index_t sequence = 0) const {
+    const index_t length = state_.length(sequence);
+    return is_new_[static_cast<std::size_t>(sequence)] != 0 ? 0 : length;
+  }
 
  private:
+  using State = TargetState<Given, T, D>;
   /// Where a sequence's rows of the last forward begin, and its choices, and how many there are of either.
   struct Place {
     index_t row = 0, choice = 0, choices = 0, rows = 0;
   };
 
   struct Elements {
-    index_t last, tapped, chosen, logits;
+    index_t last, tapped, kept, chosen, logits;
   };
   static Elements elements(index_t taps, const TargetSessionSize& size) {
-    return {checked_product(size.rows, hidden), checked_product(size.rows, taps, hidden),
+    const index_t tapped = checked_product(size.rows, taps, hidden);
+    return {checked_product(size.rows, hidden), tapped, size.sequences > 1 ? tapped : 0,
             checked_product(size.choices, hidden), checked_product(size.choices, vocab)};
   }
+  static std::size_t move_bytes(index_t moves) { return detail::piece<RowMove>(moves); }
   static StateSize state_size(const TargetSessionSize& size) { return {size.sequences, size.capacity, size.rollback}; }
   static std::size_t scratch_bytes(const TargetSessionSize& size) {
     return size.sequences == 1 ? Target::scratch_bytes(1, size.rows)
                                : Target::ragged_scratch_bytes(size.sequences, size.rows);
   }
 
-  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size, const Elements& e)
+  TargetSession(const Target& target, const std::vector<Tap>& taps, const TargetSessionSize& size, const D& device,
+                const Elements& e)
       : target_(target),
         taps_(taps),
         size_(size),
-        state_(state_size(size)),
-        scratch_(scratch_bytes(size)),
-        last_(e.last),
-        tapped_(e.tapped),
-        chosen_(e.chosen),
-        logits_(e.logits),
-        top_(size.choices),
-        places_(static_cast<std::size_t>(size.sequences)) {}
+        state_(state_size(size), device),
+        scratch_(device, scratch_bytes(size)),
+        last_(device, e.last),
+        tapped_(device, e.tapped),
+        kept_(device, e.kept),
+        chosen_(device, e.chosen),
+        logits_(device, e.logits),
+        tops_(device, size.choices),
+        of_choices_(device, move_bytes(size.choices)),
+        of_kept_(device, move_bytes(size.rows)),
+        to_choices_(of_choices_.template take<RowMove>(size.choices)),
+        to_kept_(of_kept_.template take<RowMove>(size.rows)),
+        places_(static_cast<std::size_t>(size.sequences)),
+        is_new_(places_.size()) {}
 
   void check(index_t n, std::span<const index_t> counts, std::span<const index_t> choices) const {
     const index_t sequences = state_.sequences();
     require_part("target session: ids", 0, n, size_.rows);
     require_count("target session: counts", static_cast<index_t>(counts.size()), sequences, " sequences");
     require_count("target session: choices", static_cast<index_t>(choices.size()), sequences, " sequences");
-    index_t left = top_.size();
+    index_t left = size_.choices;
     for (std::size_t b = 0; b < counts.size(); ++b) {
       require_part("target session: choices", 0, choices[b], std::min(left, counts[b]));
       left -= choices[b];
     }
   }
 
-  bool is_sound(index_t row) const { return std::isfinite(logits_.data()[row * vocab + top_.data()[row]]); }
+  /// Empties the sequences that are to be.
+  void begin_anew(const D& device) {
+    for (std::size_t b = 0; b < is_new_.size(); ++b) {
+      if (is_new_[b] != 0) state_.reset(static_cast<index_t>(b), device);
+      is_new_[b] = 0;
+    }
+  }
+
+  /// Sets places_ and the moves of chosen rows.
+  void place_choices(std::span<const index_t> counts, std::span<const index_t> choices) {
+    choices_ = 0, top_ = {};
+    index_t row = 0;
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      places_[b] = {row, choices_, choices[b], counts[b]};
+      row += counts[b];
+      for (index_t r = row - choices[b]; r < row; ++r, ++choices_) to_choices_.host(choices_) = {r, choices_};
+    }
+  }
+
   const Place& place(index_t sequence) const {
     require_index("target session: sequence", sequence, state_.sequences());
     return places_[static_cast<std::size_t>(sequence)];
@@ -188,12 +226,16 @@ class TargetSession {
   const Target& target_;
   std::vector<Tap> taps_;
   TargetSessionSize size_;
-  typename Target::State state_;
-  Arena scratch_;
-  Buffer<T> last_, tapped_, chosen_;
-  Buffer<S> logits_;
-  Buffer<index_t> top_;
+  State state_;
+  arena_t<D> scratch_;
+  buffer_t<D, T> last_, tapped_, kept_, chosen_;
+  buffer_t<D, value_t<S>> logits_;
+  TokenChoices<D> tops_;
+  std::span<const index_t> top_;
+  Mirror<D> of_choices_, of_kept_;
+  Mirrored<D, RowMove> to_choices_, to_kept_;
   std::vector<Place> places_;
+  std::vector<char> is_new_;  // sequences that the next forward empties first
   index_t choices_ = 0;
 };
 

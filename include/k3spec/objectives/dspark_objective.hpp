@@ -239,7 +239,7 @@ class DSparkObjective : public BlockObjective<DSparkObjective<Draft, T, ChunkRow
     const double loss = options_.ce_alpha * ce + options_.l1_alpha * l1 + options_.confidence_alpha * bce;
     DSparkSlot s{this->targets_.weights(r), loss, ce, l1, bce, static_cast<double>(outputs_.acceptance.host(r)), {}};
     if constexpr (Draft::has_confidence)
-      s.predicted = 1 / (1 + std::exp(-static_cast<double>(outputs_.logits.host(r))));
+      s.predicted = sigmoid(static_cast<double>(outputs_.logits.host(r)));
     return s;
   }
 

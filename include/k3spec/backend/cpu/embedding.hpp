@@ -6,20 +6,16 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// Refuses ids of no row.
 /// \throws Error for an id outside the table
 inline void require_token_ids(const Cpu&, const Vector<const index_t>& ids, index_t vocabulary) {
-  for (index_t r = 0; r < ids.extent(0); ++r) {
-    if (ids(r) >= 0 && ids(r) < vocabulary) continue;
-    throw Error("token id at row " + std::to_string(r), std::to_string(ids(r)),
-                "0 to " + std::to_string(vocabulary - 1));
-  }
+  require_tokens(ids, vocabulary);
 }
 
 /// y[r] = table[ids[r]]
