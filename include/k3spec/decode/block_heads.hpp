@@ -39,12 +39,12 @@ class BlockHeads<Draft, T, D> {
   /// Slot 0 holds the anchor itself.
   static constexpr index_t first_slot = 1;
   static constexpr bool has_confidence = false;
-  using Weights = typename Draft::template Weights<Prepacked<T>>;
+  using Weights = typename Draft::template Weights<Prepacked<E>>;
 
   template <class Target>
   BlockHeads(const Target& target, const Weights&) : embedding_(target.embedding()), head_(&target.head()) {}
 
-  const Matrix<const T>& embedding() const { return embedding_; }
+  const Matrix<const E>& embedding() const { return embedding_; }
 
   /// What a block's heads need beside its states: nothing.
   struct Block {
@@ -72,8 +72,8 @@ class BlockHeads<Draft, T, D> {
   }
 
  private:
-  Matrix<const T> embedding_;
-  const PrepackedLinear<T>* head_;
+  Matrix<const E> embedding_;
+  const PrepackedLinear<E>* head_;
 };
 
 /// Embedding and head are the draft's own; each slot's logits are corrected by the token before it.
@@ -97,12 +97,12 @@ class BlockHeads<Draft, T, D> {
  public:
   static constexpr index_t first_slot = 0;
   static constexpr bool has_confidence = Draft::has_confidence, has_markov = Draft::has_markov;
-  using Weights = typename Draft::template Weights<Prepacked<T>>;
+  using Weights = typename Draft::template Weights<Prepacked<E>>;
 
   template <class Target>
   BlockHeads(const Target&, const Weights& w) : embedding_(w.embed_tokens) {}
 
-  const Matrix<const T>& embedding() const { return embedding_; }
+  const Matrix<const E>& embedding() const { return embedding_; }
 
   /// What a block's heads need beside its states.
   struct Block {
@@ -168,7 +168,7 @@ class BlockHeads<Draft, T, D> {
     if constexpr (has_markov) require_count("BlockHeads: hidden_states", rows, block.markov.joined.extent(0), " rows");
   }
 
-  Matrix<const T> embedding_;
+  Matrix<const E> embedding_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

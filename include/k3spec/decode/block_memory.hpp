@@ -18,7 +18,7 @@ template <class Draft, Element T, Device D>
 struct BlockMemory {
   using E = element_t<D, T>;
   using S = accumulate_t<E>;
-  using Absorbed = AbsorbedAttention<typename Draft::config, T>;
+  using Absorbed = AbsorbedAttention<typename Draft::config, E>;
 
   /// Of a block that is to draft `count` tokens.
   static constexpr index_t slots(index_t count) { return count + BlockHeads<Draft, T, D>::first_slot; }

@@ -35,7 +35,7 @@ class BlockSession {
   using Config = typename Draft::config;
   using Backbone = typename Draft::Backbone;
   using Attention = typename Backbone::Attention;
-  using Absorbed = AbsorbedAttention<Config, T>;
+  using Absorbed = AbsorbedAttention<Config, E>;
   using Heads = BlockHeads<Draft, T, D>;
   using Memory = BlockMemory<Draft, T, D>;
   using Block = BlockDraftScratch<Draft, T, D>;
@@ -52,7 +52,7 @@ class BlockSession {
   static index_t default_chain(const Conventions&) { return Draft::block_size - Heads::first_slot; }
   /// A trained draft.
   struct Source {
-    /// Must outlive the session, which views their vectors and tables.
+    /// The host's. They must outlive a session on the host, which views their vectors and tables.
     typename Draft::template Weights<const T> weights;
   };
 
@@ -79,8 +79,8 @@ class BlockSession {
   BlockSession(const Target& target, const Source& source, const SessionSize& size, const D& device = D{})
       : mask_(check_mask_token<Config>()),
         size_(require_size(size, max_chain, Heads::has_confidence)),
-        weights_(prepack_weights<Draft, T>(source.weights)),
-        heads_(target, weights_),
+        weights_(device, source.weights),
+        heads_(target, weights_.weights()),
         lengths_(at(size.sequences)),
         blocks_(size.sequences, size.chain),
         latents_(lengths_.size()),
@@ -90,7 +90,7 @@ class BlockSession {
         lists_(device, size_, Heads::first_slot),
         choices_(device, size.sequences) {
     for (const auto& layer : Draft::backbone(source.weights).layers) {
-      absorbed_.emplace_back(layer.self_attn.kv_b_proj.weight.matrix());
+      absorbed_.emplace_back(device, layer.self_attn.kv_b_proj.weight.matrix());
     }
   }
 
@@ -108,7 +108,7 @@ class BlockSession {
     const auto n = static_cast<index_t>(ids.size());
     require_append(target_states, ids, counts, states, vocabulary, lengths_, size_);
     const auto& places = lists_.append(device, counts, lengths_);
-    const auto& w = Draft::backbone(weights_);
+    const auto& w = Draft::backbone(weights_.weights());
     const auto context = m_.context.rows(0, n);
     Backbone::template project_context<E>(device, w, Rows<const E, states>(target_states.data(), n), m_.fc.rows(0, n),
                                           context);
@@ -142,7 +142,7 @@ class BlockSession {
     Scope scope(arena_);
     const Block block = Block::allocate(arena_, n, most, blocks_.rows());
     run_layers(device, block);
-    heads_.begin(device, weights_, block.hidden, most, m_.logits.rows(0, n * most).matrix(), block.heads);
+    heads_.begin(device, weights_.weights(), block.hidden, most, m_.logits.rows(0, n * most).matrix(), block.heads);
     for (index_t k = 0; k < most && draft_slots(device, k, samplings, block); ++k) {
     }
   }
@@ -191,7 +191,7 @@ class BlockSession {
     const index_t rows = blocks_.rows();
     embedding_forward<E>(device, slots.ids.device.rows(0, rows), heads_.embedding(), block.noise);
     Backbone::template forward_noise<E>(
-        device, Draft::backbone(weights_), block.noise, block.backbone,
+        device, Draft::backbone(weights_.weights()), block.noise, block.backbone,
         [&](index_t i, const auto& layer) { attend(device, static_cast<std::size_t>(i), layer.attention, block); });
     evaluate(device, expr::as_expression(0.0), block.hidden);
     move_rows(device, slots.predicting, rows - blocks_.size() * Heads::first_slot, block.backbone.out, block.hidden);
@@ -218,12 +218,12 @@ class BlockSession {
     const index_t n = blocks_.size(), most = blocks_.most();
     for (index_t i = 0; i < n; ++i) lists_.previous().host(i) = blocks_.before(i, k);
     lists_.upload_previous(device);
-    heads_.step(device, weights_, most, k, lists_.previous().device.rows(0, n), block.heads);
+    heads_.step(device, weights_.weights(), most, k, lists_.previous().device.rows(0, n), block.heads);
     if constexpr (Heads::has_confidence) {
       if (size_.min_confidence > 0 && !stop_unsure(device, k, block)) return false;
     }
     const Matrix<S> logits(m_.logits.row(k), Extents<dyn, dyn>(n, vocabulary), most * vocabulary);
-    heads_.correct(device, weights_, most, k, logits, block.heads);
+    heads_.correct(device, weights_.weights(), most, k, logits, block.heads);
     choices_.clear();
     for (index_t i = 0; i < n; ++i) {
       const index_t b = blocks_.sequence(i), first = length(b) + 1;
@@ -235,7 +235,7 @@ class BlockSession {
 
   /// Ends blocks before token k where the draft is not sure enough of it. \returns whether any goes on
   bool stop_unsure(const D& device, index_t k, const Block& block) {
-    const auto logits = heads_.confidence(device, weights_, block.hidden, blocks_.most(), k, block.heads);
+    const auto logits = heads_.confidence(device, weights_.weights(), block.hidden, blocks_.most(), k, block.heads);
     const index_t n = blocks_.size();
     download(device, Vector<const S>(logits.data(), n), Vector<value_t<S>>(confidences_.data(), n));
     for (index_t i = 0; i < n; ++i) {
@@ -249,7 +249,7 @@ class BlockSession {
 
   index_t mask_;
   SessionSize size_;
-  typename Draft::template Weights<Prepacked<T>> weights_;
+  PrepackedModel<Draft, T, D> weights_;
   Heads heads_;
   std::vector<Absorbed> absorbed_;
   std::vector<index_t> lengths_;  // of each context

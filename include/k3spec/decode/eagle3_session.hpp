@@ -47,7 +47,7 @@ class Eagle3Session {
   }
   /// A trained draft, with its vocabulary.
   struct Source {
-    /// Must outlive the session, which views their vectors and embedding.
+    /// The host's. They must outlive a session on the host, which views their vectors and embedding.
     typename Draft::template Weights<const T> weights;
     /// [draft vocabulary] the target's id of each draft token
     std::vector<index_t> to_target;
@@ -72,7 +72,7 @@ class Eagle3Session {
   ///         max_chain
   template <class Target>
   Eagle3Session(const Target&, Source source, const SessionSize& size, const D& device = D{})
-      : weights_(prepack_weights<Draft, T>(source.weights)),
+      : weights_(device, source.weights),
         to_target_(std::move(source.to_target)),
         size_(require_size(size, max_chain, false)),
         lengths_(static_cast<std::size_t>(size.sequences)),
@@ -110,11 +110,12 @@ class Eagle3Session {
     typename Draft::template Activations<E> acts{};
     acts.fc = m_.fc.rows(0, n);
     if constexpr (Draft::config::fc_norm) acts.aux_normed = m_.aux_normed.rows(0, n);
-    Draft::template project_hidden_states<E>(device, weights_, Rows<const E, Draft::aux_width>(aux.data(), n), acts);
+    Draft::template project_hidden_states<E>(device, weights_.weights(), Rows<const E, Draft::aux_width>(aux.data(), n),
+                                             acts);
     Step s = m_.first.rows(0, n);
     const auto& lists = lists_.appended();
     s.ids = lists.ids.device.rows(0, n);
-    Draft::template before_attention<E>(device, weights_, s, acts.fc, positions_of(lists.positions));
+    Draft::template before_attention<E>(device, weights_.weights(), s, acts.fc, positions_of(lists.positions));
     move_rows(device, lists.places, n, s.attention.kv, m_.kv);
     move_rows(device, lists.places, n, s.attention.k_rope(), m_.k_rope);
     move_tips(device, lists.tips, tips, {s, acts.fc}, {m_.tips, m_.tip_hidden});
@@ -143,10 +144,11 @@ class Eagle3Session {
         move_tips(device, lists.tips, n, {m_.tips, m_.tip_hidden}, {s, m_.chain_hidden});
       } else {
         s.ids = lists.ids.device.rows(0, n);
-        Draft::template before_attention<E>(device, weights_, s, in, positions_of(lists.positions).shifted(k));
+        Draft::template before_attention<E>(device, weights_.weights(), s, in,
+                                            positions_of(lists.positions).shifted(k));
       }
       attend(device, s, k);
-      Draft::template after_attention<E>(device, weights_, s, in);
+      Draft::template after_attention<E>(device, weights_.weights(), s, in);
       choose(device, s, samplings, k);
       in = s.out;
       // Longest chains first: those that go on stand where they stood.
@@ -217,8 +219,8 @@ class Eagle3Session {
   /// Token k of the chains, as the target's ids.
   void choose(const D& device, const Step& s, std::span<const Sampling> samplings, index_t k) {
     const index_t n = s.out.extent(0);
-    Draft::head_input(device, weights_, s.out, m_.head_in.rows(0, n));
-    Draft::compute_logits(device, weights_, m_.head_in.rows(0, n), m_.logits.rows(0, n));
+    Draft::head_input(device, weights_.weights(), s.out, m_.head_in.rows(0, n));
+    Draft::compute_logits(device, weights_.weights(), m_.head_in.rows(0, n), m_.logits.rows(0, n));
     choices_.clear();
     for (index_t i = 0; i < n; ++i) {
       const index_t b = order_[at(i)], first = length(b) + 1;
@@ -248,7 +250,7 @@ class Eagle3Session {
     spread_rows(device, lists_.drafted(), drawn, columns(), m_.logits, m_.spread);
   }
 
-  typename Draft::template Weights<Prepacked<T>> weights_;
+  PrepackedModel<Draft, T, D> weights_;
   std::vector<index_t> to_target_;
   SessionSize size_;
   std::vector<index_t> lengths_, drafted_;  // of each sequence

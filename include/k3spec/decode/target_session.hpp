@@ -35,7 +35,7 @@ class TargetSession {
   using E = element_t<D, T>;
 
  public:
-  using Target = FrozenTarget<Given, T>;
+  using Target = FrozenTarget<Given, T, D>;
   using S = accumulate_t<E>;
   static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
 
@@ -145,7 +145,7 @@ class TargetSession {
   }
 
  private:
-  using State = TargetState<Given, T, D>;
+  using State = typename Target::State;
   /// Where a sequence's rows of the last forward begin, and its choices, and how many there are of either.
   struct Place {
     index_t row = 0, choice = 0, choices = 0, rows = 0;
