@@ -126,7 +126,6 @@
 #include <k3spec/ops/block_attention.hpp>
 #include <k3spec/ops/chain_attention.hpp>
 #include <k3spec/ops/copy.hpp>
-#include <k3spec/ops/copy_rows.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/gather_rows.hpp>

@@ -247,7 +247,8 @@ inline void check_room_umbrellas(const std::map<std::string, Header>& headers, s
 }
 
 /// Rooms that run on any device: what loops over rows, heads or experts, and with how many threads, is a backend's.
-inline const Names device_rooms = {"ops", "layers", "losses", "drafts", "target", "objectives", "batches"};
+inline const Names device_rooms = {"ops",     "layers",     "losses",  "drafts",
+                                   "target",  "objectives", "batches", "decode"};
 
 inline void check_device_room(const std::string& path, const Header& header, std::vector<std::string>& found) {
   if (!device_rooms.contains(room_of(path))) return;

@@ -23,6 +23,7 @@
 #include <k3spec/decode/drafted_blocks.hpp>
 #include <k3spec/decode/sampling.hpp>
 #include <k3spec/layers/prepacked.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/move_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -193,7 +194,7 @@ class BlockSession {
     Backbone::template forward_noise<E>(
         device, Draft::backbone(weights_.weights()), block.noise, block.backbone,
         [&](index_t i, const auto& layer) { attend(device, static_cast<std::size_t>(i), layer.attention, block); });
-    evaluate(device, expr::as_expression(0.0), block.hidden);
+    zero(device, block.hidden);
     move_rows(device, slots.predicting, rows - blocks_.size() * Heads::first_slot, block.backbone.out, block.hidden);
   }
 

@@ -21,6 +21,7 @@
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/layers/prepacked.hpp>
 #include <k3spec/ops/chain_attention.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/move_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -89,7 +90,7 @@ class Eagle3Session {
     // Range and repetition are the vocabulary's to refuse.
     (void)DraftVocabulary(to_target_, vocabulary);
     if (!size_.sampled) return;
-    evaluate(device, expr::as_expression(0.0), m_.spread);
+    zero(device, m_.spread);
     columns_ = buffer_t<D, index_t>(device, Draft::draft_vocabulary);
     upload(device, Vector<const index_t>(to_target_.data(), Draft::draft_vocabulary), columns());
   }
@@ -234,7 +235,7 @@ class Eagle3Session {
       tokens_[at(place)] = chosen < 0 ? 0 : to_target_[at(chosen)];
       if (chosen < 0) {
         // What goes on beside it must not meet numbers that are none.
-        evaluate(device, expr::as_expression(0.0), s.out.rows(i, 1));
+        zero(device, s.out.rows(i, 1));
         continue;
       }
       if (!samplings[at(b)].is_greedy()) lists_.drafted().host(drawn++) = {i, place};
