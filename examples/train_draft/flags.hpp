@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "add_setting_flags.hpp"
 #include "options.hpp"
 #include "setting_flags.hpp"
 

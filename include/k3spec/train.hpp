@@ -45,11 +45,17 @@
 #include <k3spec/optimiser/schedule.hpp>
 
 // run: a training run: trainer, the methods it trains with, settings, checkpoints
+#include <k3spec/run/block_batches.hpp>
 #include <k3spec/run/block_methods.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
+#include <k3spec/run/host_copies.hpp>
+#include <k3spec/run/method.hpp>
 #include <k3spec/run/run_sources.hpp>
+#include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/settings_json.hpp>
+#include <k3spec/run/text_cutter.hpp>
 #include <k3spec/run/train_settings.hpp>
+#include <k3spec/run/trained_draft.hpp>
 #include <k3spec/run/trainer.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>

@@ -250,6 +250,62 @@ TEST_CASE("the first rank alone saves, and a run goes on with another number of 
   CHECK(largest_difference(parameters(one), wanted) <= rounding);
 }
 
+TEST_CASE("ranks share the batches of an evaluation") {
+  const Text text;
+  One<OfDFlash> one(Cpu{1}, test::small_target<double>(), OfDFlash::setup(), settings());
+  for (const index_t batches : {1, 5, 1000}) {  // the second rank has them all, or more of them; all that there are
+    const auto wanted = one.evaluate(text.open(), batches);
+    std::vector<double> losses(2), lengths(2);
+    CHECK(test::on_ranks(2, [&](ThreadRank& comm) {
+            const auto rank = static_cast<std::size_t>(comm.rank());
+            auto own = flash(comm);
+            const auto found = own.evaluate(text.open(), batches);
+            CHECK(found.supervised() == wanted.supervised());
+            losses[rank] = found.loss(), lengths[rank] = found.simulated_accept_length();
+          }) == test::no_errors(2));
+    CHECK(losses[0] == losses[1]);
+    CHECK(losses[0] == doctest::Approx(wanted.loss()).epsilon(rounding));
+    CHECK(lengths[0] == wanted.simulated_accept_length());
+  }
+}
+
+TEST_CASE("a rank whose evaluation fails wakes the others, whatever becomes of its trainer") {
+  struct Bad : Text {
+    Bad() { test::write(*this / "text", std::string(84, static_cast<char>(99))); }  // the vocabulary ends before
+  };
+  const Text text;
+  const Bad bad;
+  std::vector<std::string> thrown(2);
+  std::vector<std::optional<Flash>> trainers(2);  // stay
+  CHECK(test::on_ranks(2, [&](ThreadRank& comm) {
+          const auto rank = static_cast<std::size_t>(comm.rank());
+          auto& own = trainers[rank].emplace(flash(comm));
+          try {
+            own.evaluate(rank == 0 ? text.open() : bad.open(), 2);
+          } catch (const Error& e) {
+            thrown[rank] = e.what();
+          }
+        }) == test::no_errors(2));
+  CHECK(thrown[0] == "sum over ranks: found rank 1 left, wanted all of them");
+  CHECK(thrown[1] == "target: token id: found 99, wanted 0 to 50");
+}
+
+TEST_CASE("ranks with other settings are refused") {
+  const auto with = [](Objective change) {
+    return test::on_ranks(3, [&](ThreadRank& comm) {
+      auto s = settings();
+      s.accumulate = 3;
+      if (comm.rank() == 1) change(s);
+      Flash(Cpu{1}, test::small_target<double>(), OfDFlash::setup(), s, std::move(comm));
+    });
+  };
+  CHECK(with([](TrainSettings&) {}) == test::no_errors(3));
+  const std::vector<std::string> refused(3, "settings: found others on rank 1, wanted those of rank 0");
+  CHECK(with([](TrainSettings& s) { s.seed = 12; }) == refused);
+  CHECK(with([](TrainSettings& s) { s.schedule.lr = 2e-3; }) == refused);
+  CHECK(with([](TrainSettings& s) { s.optimizer.max_skipped_in_a_row = 3; }) == refused);
+}
+
 TEST_CASE("batches that ranks cannot divide among them are refused") {
   const char* const message = "accumulate: found 2 batches a step, wanted a multiple of 3, the ranks";
   CHECK_THROWS_WITH_AS(Flash::check(OfDFlash::setup(), settings(), 3), message, Error);

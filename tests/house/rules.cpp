@@ -129,7 +129,7 @@ TEST_CASE("the page's walks name headers and functions that are there") {
   for (const std::string& sentence : house::wrong_walks(page, root)) FAIL_CHECK(sentence);
   CHECK(page.find("run/trainer.hpp: `Trainer::step`") != std::string::npos);
   using Found = std::vector<std::string>;
-  CHECK(house::wrong_walks("1. run/trainer.hpp: `Trainer::leap` and `learn`.\n\n`nothing`\n", root) ==
+  CHECK(house::wrong_walks("1. run/trainer.hpp: `Trainer::leap` and `add_gradients`.\n\n`nothing`\n", root) ==
         Found{"run/trainer.hpp: does not say Trainer::leap"});
   CHECK(house::wrong_walks("run/nobody.hpp\n", root) == Found{"run/nobody.hpp: is not there"});
 }
@@ -147,7 +147,9 @@ TEST_CASE("a model that knows its device is found") {
         Found{"target/d.hpp: says parallel_for, which is a backend's"});
   CHECK(found_in("ops/b.hpp", "cpu::for_pieces(device, 3, 4, false, f);\n") ==
         Found{"ops/b.hpp: says for_pieces, which is a backend's"});
-  CHECK(found_in("run/f.hpp", "void f(const Cpu& cpu);\n") == Found{});
+  CHECK(found_in("run/f.hpp", "const Trainer trainer(Cpu{1});\n") ==
+        Found{"run/f.hpp: says Cpu{, which is a backend's"});
+  CHECK(found_in("io/e.hpp", "void f(const Cpu& cpu);\n") == Found{});
 }
 
 TEST_CASE("a header that compilers could read before they are refused is found") {

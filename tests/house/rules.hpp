@@ -247,12 +247,12 @@ inline void check_room_umbrellas(const std::map<std::string, Header>& headers, s
 }
 
 /// Rooms that run on any device: what loops over rows, heads or experts, and with how many threads, is a backend's.
-inline const Names device_rooms = {"ops",     "layers",     "losses",  "drafts",
-                                   "target",  "objectives", "batches", "decode"};
+inline const Names device_rooms = {"ops",        "layers",  "losses", "drafts", "target",
+                                   "objectives", "batches", "decode", "run"};
 
 inline void check_device_room(const std::string& path, const Header& header, std::vector<std::string>& found) {
   if (!device_rooms.contains(room_of(path))) return;
-  for (const char* word : {"const Cpu&", "parallel_for", "for_pieces"}) {
+  for (const char* word : {"const Cpu&", "Cpu{", "parallel_for", "for_pieces"}) {
     if (header.text.find(word) != std::string::npos)
       found.push_back(path + ": says " + word + ", which is a backend's");
   }

@@ -11,6 +11,7 @@
 /// the float32 master weights are one buffer each, with the offsets of Parameters.
 /// defines: AdamWOptions, adamw_formulas, AdamW
 
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -140,6 +141,15 @@ class AdamW {
   Weights<E> first_moments() { return bind_weights<Model, E>(first_.data(), nullptr); }
   Weights<E> second_moments() { return bind_weights<Model, E>(second_.data(), nullptr); }
   Weights<E> masters() requires has_masters { return bind_weights<Model, E>(masters_.data(), nullptr); }
+  /// All of it, to be copied and nothing else.
+  auto state() {
+    const auto all = [](auto& buffer) { return Vector<E>(buffer.data(), buffer.size()); };
+    if constexpr (has_masters) {
+      return std::array{all(first_), all(second_), all(masters_)};
+    } else {
+      return std::array{all(first_), all(second_)};
+    }
+  }
   void restore_counts(std::int64_t steps, std::int64_t skipped, std::int64_t skipped_in_a_row) {
     steps_ = steps;
     skipped_ = skipped;

@@ -19,14 +19,17 @@
 namespace K3SPEC_NAMESPACE {
 
 /// How an EAGLE-3 draft is trained, see Trainer.
-template <ForTarget GivenTarget, ForEagle3 Given, Element T>
+template <ForTarget GivenTarget, ForEagle3 Given, Element T, Device D = Cpu>
 class Eagle3Method {
   using Config = complete_eagle3_t<Given>;
   using TargetConfig = complete_target_t<GivenTarget>;
   using Features = TargetFeatures<GivenTarget, Given, T>;
 
  public:
+  using Weights = decltype(std::declval<const Parameters<Eagle3Draft<Given>, T, D>&>().weights());
+  using GradientWeights = decltype(std::declval<Gradients<Eagle3Draft<Given>, T, D>&>().weights());
   using value_type = T;
+  using device_type = D;
   using Draft = Eagle3Draft<Given>;
   using Target = K3Target<GivenTarget>;
   using Metrics = TttMetrics;
@@ -51,10 +54,9 @@ class Eagle3Method {
   }
   static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
 
-  Eagle3Method(Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+  Eagle3Method(const D& /*device*/, Parameters<Target, T, D> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
-        fc_init_(settings.fc_init),
         features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
                   settings.length, settings.packing, settings.accumulate),
         objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
@@ -62,33 +64,31 @@ class Eagle3Method {
   }
 
   /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
-  void initialize(Parameters<Draft, T>& parameters) const {
+  static void initialize(const TrainSettings& settings, const Parameters<Target, T>& target,
+                         Parameters<Draft, T>& parameters) {
     if constexpr (Draft::hidden == Target::hidden) {
-      const auto from = features_.embedding();
+      const auto from = target.weights().embed_tokens;
       std::copy_n(from.data(), from.size(), parameters.mutable_weights().embed_tokens.data());
     }
-    initialize_fc(fc_init_, parameters);
+    initialize_fc(settings.fc_init, parameters);
   }
 
   /// Runs the target: what is supervised hangs on its choices. Its states stay for forward_backward.
-  Totals count(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
-               MicroBatch at) {
-    const auto batch = features_.make(cpu, windows, at.slot);
-    return objective_.count(cpu, w, batch, features_.teacher(at.slot));
+  Totals count(const D& device, const Weights& w, const TextWindows& windows, MicroBatch at) {
+    const auto batch = features_.make(device, windows, at.slot);
+    return objective_.count(device, w, batch, features_.teacher(at.slot));
   }
 
   /// Of windows that supervise nothing: the gradients as they were, and the chains counted.
-  Metrics forward_backward(const Cpu& cpu, const typename Draft::template Weights<const T>& w,
-                           const typename Draft::template Weights<accumulate_t<T>>& d_w, const TextWindows& windows,
+  Metrics forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const TextWindows& windows,
                            MicroBatch at, const std::optional<Totals>& totals) {
-    const auto batch = totals ? features_.made(windows, at.slot) : features_.make(cpu, windows, at.slot);
-    return metrics(objective_.forward_backward(cpu, w, d_w, batch, features_.teacher(at.slot), totals));
+    const auto batch = totals ? features_.made(windows, at.slot) : features_.make(device, windows, at.slot);
+    return metrics(objective_.forward_backward(device, w, d_w, batch, features_.teacher(at.slot), totals));
   }
 
-  Metrics evaluate(const Cpu& cpu, const typename Draft::template Weights<const T>& w, const TextWindows& windows,
-                   index_t /*index*/) {
-    const auto batch = features_.make(cpu, windows);
-    return metrics(objective_.evaluate_only(cpu, w, batch, features_.teacher()));
+  Metrics evaluate(const D& device, const Weights& w, const TextWindows& windows, index_t /*index*/) {
+    const auto batch = features_.make(device, windows);
+    return metrics(objective_.evaluate_only(device, w, batch, features_.teacher()));
   }
 
   Metrics metrics(const TttResult& result = {}) const {
@@ -118,12 +118,11 @@ class Eagle3Method {
  private:
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
-  FcInit fc_init_;
   Features features_;
   TttObjective<Draft, T> objective_;
 };
 
-template <ForTarget TargetConfig, ForEagle3 Config, Element T>
-using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T>>;
+template <ForTarget TargetConfig, ForEagle3 Config, Element T, Device D = Cpu>
+using Eagle3Trainer = Trainer<Eagle3Method<TargetConfig, Config, T, D>>;
 
 }  // namespace K3SPEC_NAMESPACE

@@ -17,8 +17,9 @@ namespace K3SPEC_NAMESPACE {
 struct DataFingerprints {
   Fingerprint training, held_out;
 
-  static DataFingerprints of(const Cpu& cpu, const ByteText& training, const ByteText& held_out) {
-    return {fingerprint(cpu, std::as_bytes(training.bytes())), fingerprint(cpu, std::as_bytes(held_out.bytes()))};
+  template <Device D>
+  static DataFingerprints of(const D& device, const ByteText& training, const ByteText& held_out) {
+    return {fingerprint(device, std::as_bytes(training.bytes())), fingerprint(device, std::as_bytes(held_out.bytes()))};
   }
   bool operator==(const DataFingerprints&) const = default;
 };

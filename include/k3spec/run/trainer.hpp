@@ -6,33 +6,16 @@
 ///
 /// Ranks share a step: each has an equal part of its batches, in the order of ranks, and what is counted, the gradients
 /// and the metrics are summed over all ranks. So n ranks train what one does that has all batches, but for the order of
-/// sums, and all of them the same bits, if they are given the same target, setup, settings and text. A step that fails
-/// on one rank is the last of all.
+/// sums, and all of them the same bits, if they are given the same target, setup, settings and text. An evaluation of a
+/// text they share likewise. A step that fails on one rank is the last of all.
 ///
-/// What differs between drafts is a Method, which owns the target and the objective. It has the types value_type,
-/// Draft, Target, Metrics, Totals, Conventions and Setup, and
-/// ```text
-/// check(setup, settings), vocabulary(setup)
-///                                        static: what it refuses of both; the vocabulary the setup has
-/// Method(target parameters, setup, settings)
-///                                        of what check lets through
-/// initialize(parameters)                 what fresh parameters take from the target
-/// count(cpu, weights, windows, MicroBatch)
-///                                        Totals: what the batch adds to the step's denominators; slots are below the
-///                                        accumulate of the settings that the Method was made with
-/// forward_backward(cpu, weights, gradients, windows, MicroBatch, totals)
-///                                        Metrics. Totals are of all the step's batches, each counted before; none:
-///                                        there is one batch, not counted
-/// evaluate(cpu, weights, windows, index) Metrics; the same choices for the same index
-/// metrics()                              those of nothing
-/// vocabulary(), layer_ids(), conventions(), bytes(settings)
-/// ```
-/// Metrics has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
-/// value) for what else there is; Totals has +=; both are Summable (comm/sum.hpp).
+/// What differs between drafts is a Method (run/method.hpp), which owns the target and the objective.
 /// defines: Trainer
 
+#include <concepts>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,17 +28,23 @@
 #include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
+#include <k3spec/run/host_copies.hpp>
+#include <k3spec/run/method.hpp>
 #include <k3spec/run/run_sources.hpp>
+#include <k3spec/run/same_settings.hpp>
+#include <k3spec/run/text_cutter.hpp>
+#include <k3spec/run/trained_draft.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-/// Trains the draft of a Method, whose form is described above.
+/// Trains the draft of a Method.
 /// \tparam Comm  what this rank has of the others
-template <class Method, Communicator Comm = Single>
+template <TrainingMethod Method, Communicator<typename Method::device_type> Comm = Single>
 class Trainer {
  public:
   using T = typename Method::value_type;
+  using D = typename Method::device_type;
   using Draft = typename Method::Draft;
   using Target = typename Method::Target;
   using Config = typename Draft::config;
@@ -97,15 +86,16 @@ class Trainer {
   }
 
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
-  /// \throws Error as check does, and on a target with a number that is not finite
-  Trainer(const Cpu& cpu, Parameters<Target, T> target, Setup setup, const TrainSettings& settings, Comm comm = Comm())
-      : cpu_(cpu),
+  /// \param device  copied if that is what copies of it are for (Cpu); else it must outlive the trainer
+  /// \param target  on the host; its parameters go to the device
+  /// \throws Error as check does, on a target with a number that is not finite, and on ranks with other settings
+  Trainer(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& settings, Comm comm = Comm())
+      : device_(device),
         comm_(std::move(comm)),
-        progress_{checked(setup, settings), 0, 0, sources(cpu, target)},
-        method_(std::move(target), std::move(setup), of_rank(settings, comm_.size())),
-        optimizer_(settings.optimizer, initialized()),
-        ids_(settings.tokens()),
-        seq_lens_(settings.packing == Packing::apart ? settings.tokens() : 0) {}
+        progress_{checked(setup, settings), 0, 0, sources(device, target)},
+        draft_(device, settings.optimizer, fresh(settings, target)),
+        method_(device, to_device(device, std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
+        cutter_(settings) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
   /// made the windows.
@@ -115,18 +105,14 @@ class Trainer {
   /// \throws Error when a step is made already, or a parameter is not finite
   void start_from(Parameters<Draft, T> parameters) {
     if (next_step() > 0) throw Error("step", std::to_string(next_step()), "0, where a run can start from a draft");
-    require_finite<Draft>(parameters.weights(), "draft");
-    parameters_ = std::move(parameters);
-    optimizer_ = AdamW<Draft, T>(cpu_, settings().optimizer, parameters_);  // masters are the parameters
+    draft_.replace(device_, std::move(parameters));
   }
 
   /// One step on the text's windows that are this step's and this rank's turn.
   Report step(const ByteText& text) {
     return with_others([&] {
-      const auto ids = windows(settings().windows());
-      text.random_windows(settings().seed, next_step(), ids);
       const index_t own = settings().windows() / comm_.size();
-      return make_step(text_windows(ids).part(comm_.rank() * own, own));
+      return make_step(cutter_.of_step(text, next_step()).part(comm_.rank() * own, own));
     });
   }
 
@@ -139,31 +125,34 @@ class Trainer {
   /// Loss and counters of one batch with nothing trained; no other rank is asked.
   /// \param index  which batch of a series it is
   Metrics evaluate(const TextWindows& windows, index_t index = 0) {
-    return method_.evaluate(cpu_, parameters_.weights(), windows, index);
+    return method_.evaluate(device_, draft_.parameters().weights(), windows, index);
   }
 
   /// The same summed over the first `batches` batches of a text, windows one behind the other; fewer if it is shorter.
+  /// Each rank, which all must call it, takes an equal part of them as far as they can be divided.
   Metrics evaluate(const ByteText& text, index_t batches) {
-    Metrics sums = method_.metrics();
-    const index_t there = text.windows(settings().length) / settings().batch;
-    for (index_t i = 0; i < std::min(batches, there); ++i) {
-      const auto ids = windows(settings().batch);
-      text.consecutive_windows(i * settings().batch, ids);
-      sums += evaluate(text_windows(ids), i);
-    }
-    return sums;
+    return with_others([&] {
+      const index_t all = cutter_.evaluations(text, batches);
+      const auto begin_of = [&](index_t rank) { return all * rank / comm_.size(); };
+      Metrics total = method_.metrics();
+      for (index_t i = begin_of(comm_.rank()); i < begin_of(comm_.rank() + 1); ++i) {
+        total += evaluate(cutter_.of_evaluation(text, i), i);
+      }
+      sum(comm_, total);
+      return total;
+    });
   }
 
   /// Makes a new checkpoint: the draft and all that is needed to go on. What all ranks have the first one writes.
   /// \throws Error, with nothing saved, when a parameter or a moment is not finite
   void save(CheckpointDirectory& checkpoints) {
-    require_finite<Draft>(parameters_.weights(), "draft");
-    detail::for_optimizer_state(optimizer_, [](const char* part, auto views) { require_finite<Draft>(views, part); });
-    if (comm_.rank() != 0) return;
-    checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
-      save_draft(directory, parameters_, method_.vocabulary(), config_json(), step_metadata(next_step()));
-      checkpoints.before("trainer");
-      save_trainer(directory, optimizer_, progress_);
+    draft_.save(device_, [&](const auto& parameters, auto& optimizer) {
+      if (comm_.rank() != 0) return;
+      checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
+        save_draft(directory, parameters, method_.vocabulary(), config_json(), step_metadata(next_step()));
+        checkpoints.before("trainer");
+        save_trainer(directory, optimizer, progress_);
+      });
     });
   }
 
@@ -175,11 +164,7 @@ class Trainer {
     TrainerProgress saved = check_checkpoint<Draft>(directory, settings(), method_.layer_ids(), method_.conventions(),
                                                     method_.vocabulary(), own.data, other);
     saved.sources.check_target(own.target, (directory / detail::trainer_json_name).string());
-    Parameters<Draft, T> loaded;
-    load_draft(directory, loaded);
-    require_finite<Draft>(loaded.weights(), (directory / io::Checkpoint::single_name).string());
-    load_trainer(directory, optimizer_);
-    parameters_ = std::move(loaded);
+    draft_.load(device_, directory);
     saved.sources = own;
     progress_ = saved;
   }
@@ -195,8 +180,9 @@ class Trainer {
   index_t unsupervised() const { return progress_.unsupervised; }
   /// Rows, and so tokens, of a step, of all ranks.
   index_t rows() const { return settings().tokens(); }
-  const Parameters<Draft, T>& parameters() const { return parameters_; }
-  const AdamW<Draft, T>& optimizer() const { return optimizer_; }
+  /// Both in the device's memory.
+  const Parameters<Draft, T, D>& parameters() const { return draft_.parameters(); }
+  const AdamW<Draft, T, D>& optimizer() const { return draft_.optimizer(); }
   const DraftVocabulary& vocabulary() const { return method_.vocabulary(); }
 
   const Comm& communicator() const { return comm_; }
@@ -207,14 +193,24 @@ class Trainer {
   }
 
  private:
+  /// A device whose copies are none is referred to.
+  using HeldDevice = std::conditional_t<std::is_trivially_copyable_v<D>, D, const D&>;
+
   /// In the order of the constructor's members: before the target is moved away.
-  static RunSources sources(const Cpu& cpu, const Parameters<Target, T>& target) {
+  static RunSources sources(const D& device, const Parameters<Target, T>& target) {
     require_finite<Target>(target.weights(), "target");
-    return {fingerprint<Target>(cpu, target.weights()), std::nullopt};
+    return {fingerprint<Target>(device, target.weights()), std::nullopt};
+  }
+  static Parameters<Draft, T> fresh(const TrainSettings& settings, const Parameters<Target, T>& target) {
+    Parameters<Draft, T> parameters;
+    parameters.initialize(settings.seed);
+    Method::initialize(settings, target, parameters);
+    return parameters;
   }
 
-  const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) const {
+  const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
     check(setup, settings, comm_.size());
+    require_same_settings(device_, comm_, settings);
     return settings;
   }
 
@@ -223,33 +219,15 @@ class Trainer {
     return settings;
   }
 
-  const Parameters<Draft, T>& initialized() {
-    parameters_.initialize(settings().seed);
-    method_.initialize(parameters_);
-    return parameters_;
-  }
-
-  Matrix<index_t> windows(index_t count) { return Matrix<index_t>(ids_.data(), count, settings().length); }
-
-  /// Windows of text, cut into documents when they are packed.
-  TextWindows text_windows(const Matrix<index_t>& ids) {
-    TextWindows all{ids};
-    if (settings().packing != Packing::apart) return all;
-    const Matrix<index_t> seq_lens(seq_lens_.data(), ids.extent(0), ids.extent(1));
-    cut_documents(all.ids, '\n', seq_lens);
-    all.seq_lens = seq_lens;
-    return all;
-  }
-
   io::json config_json() const {
     return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
   /// What a rank does that the others wait for: where it fails, they are told.
   template <class F>
-  Report with_others(F&& step) {
+  auto with_others(F&& work) {
     try {
-      return step();
+      return work();
     } catch (...) {
       comm_.leave();
       throw;
@@ -260,11 +238,11 @@ class Trainer {
   Report make_step(const TextWindows& windows) {
     const index_t own = settings().accumulate / comm_.size();
     windows.check(own * settings().batch, settings().length, settings().packing);
-    gradients_.zero();
+    draft_.zero_gradients(device_);
     Report report{method_.metrics()};
     report.lr = settings().schedule(next_step());
-    if (learn(windows, own, report.metrics)) {
-      const auto update = optimizer_.step(cpu_, report.lr, parameters_, gradients_);
+    if (add_gradients(windows, own, report.metrics)) {
+      const auto update = draft_.update(device_, report.lr);
       report.grad_norm = update.grad_norm;
       report.skipped = update.skipped;
     } else {
@@ -277,33 +255,31 @@ class Trainer {
 
   /// Gradients of this rank's windows, one of its `own` batches after the other, and then of all ranks.
   /// \returns false where nothing is supervised in any
-  bool learn(const TextWindows& windows, index_t own, Metrics& sums) {
-    const auto w = parameters_.weights();
+  bool add_gradients(const TextWindows& windows, index_t own, Metrics& sums) {
+    const auto w = draft_.parameters().weights();
     const auto part = [&](index_t i) { return windows.part(i * settings().batch, settings().batch); };
     const auto at = [&](index_t i) { return MicroBatch{next_step(), comm_.rank() * own + i, i}; };
     std::optional<typename Method::Totals> totals;
     if (settings().accumulate > 1) {
       totals.emplace();
-      for (index_t i = 0; i < own; ++i) *totals += method_.count(cpu_, w, part(i), at(i));
+      for (index_t i = 0; i < own; ++i) *totals += method_.count(device_, w, part(i), at(i));
       sum(comm_, *totals);
     }
     for (index_t i = 0; i < own; ++i) {
-      sums += method_.forward_backward(cpu_, w, gradients_.weights(), part(i), at(i), totals);
+      sums += method_.forward_backward(device_, w, draft_.gradients().weights(), part(i), at(i), totals);
     }
     sum(comm_, sums);
     if (sums.supervised() == 0) return false;
-    comm_.sum(cpu_, gradients_.flat());
+    comm_.sum(device_, draft_.gradients().flat());
     return true;
   }
 
-  Cpu cpu_;
+  HeldDevice device_;
   [[no_unique_address]] Comm comm_;
   TrainerProgress progress_;
+  TrainedDraft<Draft, T, D> draft_;
   Method method_;
-  Parameters<Draft, T> parameters_;
-  Gradients<Draft, T> gradients_;
-  AdamW<Draft, T> optimizer_;
-  Buffer<index_t> ids_, seq_lens_;
+  TextCutter cutter_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

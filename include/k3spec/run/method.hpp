@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// What differs between kinds of drafts in training: a method owns the target and the objective. It has the types
+/// value_type, device_type, Draft, Target, Metrics, Totals, Conventions and Setup, and
+/// ```text
+/// check(setup, settings), vocabulary(setup)
+///                                        static: what it refuses of both; the vocabulary the setup has
+/// initialize(settings, target, parameters)
+///                                        static, on the host: what fresh parameters do not draw
+/// Method(device, target parameters, setup, settings)
+///                                        of what check lets through; the parameters in the device's memory
+/// count(device, weights, windows, MicroBatch)
+///                                        Totals: what the batch adds to the step's denominators; slots are below the
+///                                        accumulate of the settings that the Method was made with
+/// forward_backward(device, weights, gradients, windows, MicroBatch, totals)
+///                                        Metrics. Totals are of all the step's batches, each counted before; none:
+///                                        there is one batch, not counted
+/// evaluate(device, weights, windows, index)
+///                                        Metrics; the same choices for the same index
+/// metrics()                              those of nothing
+/// vocabulary(), layer_ids(), conventions(), bytes(settings)
+/// ```
+/// Metrics also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
+/// value) for what else there is; Totals has +=.
+/// defines: TrainingMethod
+
+#include <k3spec/comm/sum.hpp>
+#include <k3spec/core/device.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// Types that have what is said above, as far as a concept can see it without compiling them.
+template <class M>
+concept TrainingMethod =
+    Device<typename M::device_type> && Summable<typename M::Metrics> && Summable<typename M::Totals>;
+
+}  // namespace K3SPEC_NAMESPACE

@@ -1,0 +1,94 @@
+#pragma once
+/// \file
+/// A draft while it is trained: its parameters, their gradients and its optimizer, in a device's memory. What is saved
+/// comes from there, and what is loaded goes there.
+/// defines: TrainedDraft
+
+#include <concepts>
+#include <filesystem>
+#include <utility>
+
+#include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/core/finite.hpp>
+#include <k3spec/core/memory.hpp>
+#include <k3spec/core/parameters.hpp>
+#include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/run/host_copies.hpp>
+#include <k3spec/run/trainer_checkpoint.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// What training moves of a draft.
+template <class Draft, Element T, Device D = Cpu>
+class TrainedDraft {
+ public:
+  using Optimizer = AdamW<Draft, T, D>;
+
+  /// \throws Error on an option out of range
+  TrainedDraft(const D& device, const AdamWOptions& options, Parameters<Draft, T> parameters)
+      : parameters_(to_device(device, std::move(parameters))),
+        gradients_(device),
+        optimizer_(device, options, parameters_) {}
+
+  /// Takes other parameters, with moments that are zero.
+  /// \throws Error when one is not finite
+  void replace(const D& device, Parameters<Draft, T> parameters) {
+    require_finite<Draft>(parameters.weights(), "draft");
+    parameters_ = to_device(device, std::move(parameters));
+    optimizer_ = Optimizer(device, optimizer_.options(), parameters_);  // masters are the parameters
+  }
+
+  /// Gradients of nothing.
+  void zero_gradients(const D& device) {
+    const auto g = gradients_.flat();
+    constexpr index_t width = detail::slot_multiple;
+    using Gradient = typename std::remove_cvref_t<decltype(g)>::element_type;
+    evaluate(device, expr::as_expression(0.0), Rows<Gradient, width>(g.data(), g.size() / width));
+  }
+
+  /// One update of the parameters by the gradients.
+  /// \throws Error when too many steps in a row were skipped
+  typename Optimizer::Report update(const D& device, double lr) {
+    return optimizer_.step(device, lr, parameters_, gradients_);
+  }
+
+  /// Calls save(parameters, optimizer) with both on the host.
+  /// \throws Error, with nothing saved, when a parameter or a moment is not finite
+  template <class F>
+  void save(const D& device, F&& save) {
+    const auto& parameters = on_host(device, parameters_);
+    auto&& optimizer = on_host(device, optimizer_, parameters);
+    require_finite<Draft>(parameters.weights(), "draft");
+    detail::for_optimizer_state(optimizer, [](const char* part, auto views) { require_finite<Draft>(views, part); });
+    save(parameters, optimizer);
+  }
+
+  /// Takes a checkpoint's parameters, moments, masters and counts.
+  /// \throws Error, with all as it was, when the files do not fit, or a number in them is not finite
+  void load(const D& device, const std::filesystem::path& directory) {
+    Parameters<Draft, T> loaded;
+    load_draft(directory, loaded);
+    require_finite<Draft>(loaded.weights(), (directory / io::Checkpoint::single_name).string());
+    if constexpr (std::same_as<D, Cpu>) {
+      load_trainer(directory, optimizer_);
+    } else {
+      AdamW<Draft, T> host(optimizer_.options(), loaded);
+      load_trainer(directory, host);
+      to_device(device, host, optimizer_);
+    }
+    parameters_ = to_device(device, std::move(loaded));
+  }
+
+  const Parameters<Draft, T, D>& parameters() const { return parameters_; }
+  Gradients<Draft, T, D>& gradients() { return gradients_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+
+ private:
+  Parameters<Draft, T, D> parameters_;
+  Gradients<Draft, T, D> gradients_;
+  Optimizer optimizer_;
+};
+
+}  // namespace K3SPEC_NAMESPACE
