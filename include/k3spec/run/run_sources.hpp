@@ -9,6 +9,7 @@
 
 #include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/text.hpp>
+#include <k3spec/core/memory.hpp>
 #include <k3spec/io/config_json.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -17,7 +18,9 @@ namespace K3SPEC_NAMESPACE {
 struct DataFingerprints {
   Fingerprint training, held_out;
 
+  /// \tparam D  the host's cores, or what shares their memory
   template <Device D>
+    requires shares_memory<D>
   static DataFingerprints of(const D& device, const ByteText& training, const ByteText& held_out) {
     return {fingerprint(device, std::as_bytes(training.bytes())), fingerprint(device, std::as_bytes(held_out.bytes()))};
   }

@@ -16,14 +16,15 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Compares the fingerprints of all ranks' settings; each rank calls it, and is told the same.
+/// \tparam Comm  a Communicator of any device's
 /// \throws Error naming the first rank whose settings are not those of rank 0
-template <Device D, Communicator<D> Comm>
-void require_same_settings(const D& device, Comm& comm, const TrainSettings& settings) {
+template <class Comm>
+void require_same_settings(Comm& comm, const TrainSettings& settings) {
   if (comm.size() == 1) return;
   const std::string text = settings_json(settings).dump();
   std::vector<std::int64_t> of_ranks(static_cast<std::size_t>(comm.size()));
   const auto own = static_cast<std::size_t>(comm.rank());
-  of_ranks[own] = std::bit_cast<std::int64_t>(fingerprint(device, std::as_bytes(std::span(text))).bits);
+  of_ranks[own] = std::bit_cast<std::int64_t>(detail::hash_bytes(std::as_bytes(std::span(text))));
   comm.sum(std::span(of_ranks));  // one summand of each is not 0
   for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
     if (of_ranks[rank] == of_ranks[0]) continue;

@@ -12,7 +12,6 @@
 /// What differs between drafts is a Method (run/method.hpp), which owns the target and the objective.
 /// defines: Trainer
 
-#include <concepts>
 #include <filesystem>
 #include <optional>
 #include <type_traits>
@@ -92,9 +91,9 @@ class Trainer {
   Trainer(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& settings, Comm comm = Comm())
       : device_(device),
         comm_(std::move(comm)),
-        progress_{checked(setup, settings), 0, 0, sources(device, target)},
+        progress_{checked(setup, settings)},
         draft_(device, settings.optimizer, fresh(settings, target)),
-        method_(device, to_device(device, std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
+        method_(device, placed(std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
@@ -196,21 +195,24 @@ class Trainer {
   /// A device whose copies are none is referred to.
   using HeldDevice = std::conditional_t<std::is_trivially_copyable_v<D>, D, const D&>;
 
-  /// In the order of the constructor's members: before the target is moved away.
-  static RunSources sources(const D& device, const Parameters<Target, T>& target) {
-    require_finite<Target>(target.weights(), "target");
-    return {fingerprint<Target>(device, target.weights()), std::nullopt};
-  }
   static Parameters<Draft, T> fresh(const TrainSettings& settings, const Parameters<Target, T>& target) {
+    require_finite<Target>(target.weights(), "target");
     Parameters<Draft, T> parameters;
     parameters.initialize(settings.seed);
     Method::initialize(settings, target, parameters);
     return parameters;
   }
 
+  /// The target in the device's memory, where its fingerprint is taken.
+  Parameters<Target, T, D> placed(Parameters<Target, T> target) {
+    auto there = to_device(device_, std::move(target));
+    progress_.sources.target = fingerprint<Target>(device_, std::as_const(there).weights());
+    return there;
+  }
+
   const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
     check(setup, settings, comm_.size());
-    require_same_settings(device_, comm_, settings);
+    require_same_settings(comm_, settings);
     return settings;
   }
 
