@@ -8,7 +8,7 @@
 
 // decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>
-#include <k3spec/decode/block_lists.hpp>
+#include <k3spec/decode/drafting_lists.hpp>
 #include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/continuation.hpp>

@@ -137,7 +137,7 @@ inline std::vector<std::string> examples(const std::string& page) {
 /// What a page says of a headers' folder and is not so: `room/header.hpp` that is not there, and a name in backticks
 /// behind one that the header does not say. Of `A::b` the b counts. A table or an empty line ends a header's names.
 inline std::vector<std::string> wrong_walks(const std::string& page, const fs::path& root) {
-  static const std::regex word(R"(\n\n|\n\||\b([a-z_0-9]+/[a-z_0-9]+\.hpp)|`([A-Za-z_0-9:]+)`)");
+  static const std::regex word(R"(\n\n|\n\||\b((?:[a-z_0-9]+/)+[a-z_0-9]+\.hpp)|`([A-Za-z_0-9:]+)`)");
   std::vector<std::string> found;
   std::string header, text;
   for (std::sregex_iterator i(page.begin(), page.end(), word), end; i != end; ++i) {

@@ -18,9 +18,9 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/scalar_math.hpp>
-#include <k3spec/decode/block_lists.hpp>
 #include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/drafted_blocks.hpp>
+#include <k3spec/decode/drafting_lists.hpp>
 #include <k3spec/decode/sampling.hpp>
 #include <k3spec/layers/prepacked.hpp>
 #include <k3spec/ops/copy.hpp>
@@ -40,7 +40,7 @@ class BlockSession {
   using Heads = BlockHeads<Draft, T, D>;
   using Memory = BlockMemory<Draft, T, D>;
   using Block = BlockDraftScratch<Draft, T, D>;
-  using Lists = BlockLists<D>;
+  using Lists = DraftingLists<D>;
 
  public:
   using value_type = T;

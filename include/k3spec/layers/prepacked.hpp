@@ -50,7 +50,7 @@ class PrepackedModel {
 template <class Layer, Element T>
 typename Layer::template Weights<Prepacked<T>> prepack_weights(
     const typename Layer::template Weights<const T>& weights) {
-  return PrepackedModel<Layer, T>(Cpu{}, weights).take();
+  return PrepackedModel<Layer, T>(place_t<T>{}, weights).take();
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -69,7 +69,7 @@ class BlockObjective {
       : span_(span),
         rule_(rule),
         arena_(device, device_bytes(span)),
-        host_(Cpu{}, target_bytes(span)),
+        host_(target_bytes(span)),
         in_(device, input_bytes(span)),
         out_(device, output_bytes(span)) {
     rule_.check();

@@ -64,7 +64,7 @@ class FrozenTarget {
     }
   }
   explicit FrozenTarget(const typename Model::template Weights<const T>& w) requires std::same_as<D, Cpu>
-      : FrozenTarget(Cpu{}, w) {}
+      : FrozenTarget(D{}, w) {}
 
   /// Bytes of scratch that forward takes for `tokens` new tokens of each of `sequences` sequences.
   static constexpr std::size_t scratch_bytes(index_t sequences, index_t tokens) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The small arrays that go to the device with each call of a block draft's session: ids, and which rows go where.
-/// defines: DraftedBlock, BlockLists
+/// defines: DraftedBlock, DraftingLists
 
 #include <span>
 
@@ -21,10 +21,10 @@ struct DraftedBlock {
 
 /// Per-row numbers of a session, which the host makes for the device.
 template <Device D>
-class BlockLists {
+class DraftingLists {
  public:
   /// \param first_slot  slots of a block that predict nothing
-  BlockLists(const D& device, const SessionSize& size, index_t first_slot)
+  DraftingLists(const D& device, const SessionSize& size, index_t first_slot)
       : of_append_(device, bytes_of_append(size)),
         of_draft_(device, bytes_of_draft(size, first_slot)),
         of_step_(device, bytes_of_step(size)),
