@@ -239,6 +239,13 @@ TEST_CASE("verifying a proposal") {
               rule, proposal, [&](index_t) { return Distribution<float>(own); }, Sampling{.temperature = 1}, 3);
         });
   }
+  refuses({"decode/verify.hpp add"}, [](Arguments& a) {
+    Verifier<Cpu, float> verifier(device, 1, 2);
+    const auto tokens = a.ids("tokens", {0, 4}, 5, Blame::any);
+    const index_t rows = a.extent("weights", 2), n = a.extent("weights", 5, Blame::any);
+    const Proposal<float> proposal{span_of(tokens), Matrix<const float>(a.memory<float>(rows * n, 1), rows, n)};
+    verifier.add(proposal, a.of<float>(a.extent("logits", 3), 5), Sampling{.temperature = 1}, 3);
+  });
   static const std::vector<index_t> drafted{0, 4};
   refuses({"backend/verification.hpp first"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};

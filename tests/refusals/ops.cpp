@@ -3,11 +3,13 @@
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
 #include <k3spec/ops/block_attention.hpp>
+#include <k3spec/ops/chain_attention.hpp>
 #include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/grouped_gemm.hpp>
 #include <k3spec/ops/kda.hpp>
 #include <k3spec/ops/latent_attention.hpp>
+#include <k3spec/ops/move_rows.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/rope.hpp>
 #include <k3spec/ops/route.hpp>
@@ -92,6 +94,19 @@ TEST_CASE("rows of a matrix") {
     rms_norm_backward<float>(device, a.vector<const float>("w", 5), a.vector<float>("d_w", 5), 1e-5,
                              a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
                              a.matrix<float>("d_x", 3, 5), a.scratch());
+  });
+  const auto moves = [](std::array<RowMove, 2>& both) {
+    const Vector<RowMove> view(both.data(), 2);
+    return Mirrored<Cpu, RowMove>{view, view};
+  };
+  refuses({"ops/move_rows.hpp move_rows"}, [&](Arguments& a) {
+    std::array<RowMove, 2> both{{{a.index("from: row", 3, 4), 0}, {0, a.index("to: row", 2, 3)}}};
+    move_rows(device, moves(both), a.most("moves", 2), a.of<float>(4, 5), a.of<float>(3, a.extent("to", 5)));
+  });
+  refuses({"ops/move_rows.hpp spread_rows"}, [&](Arguments& a) {
+    std::array<RowMove, 2> both{{{a.index("from: row", 3, 4), 0}, {0, a.index("to: row", 2, 3)}}};
+    const auto columns = a.vector<index_t>("columns", 5);
+    spread_rows(device, moves(both), a.most("moves", 2), columns, a.of<float>(4, 5), a.of<float>(3, 9));
   });
   refuses({"ops/copy.hpp copy"}, [](Arguments& a) {
     copy(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
@@ -281,6 +296,21 @@ TEST_CASE("attention of test-time-training steps") {
     const auto q = a.matrix<const float>("q", 6, heads * (nope + rope));
     return Problem{{2, 3, 3}, q, steps<const float>(a, "steps"), {}, 1};
   };
+  refuses({"ops/chain_attention.hpp chain_attention"}, [](Arguments& a) {
+    const std::array<CachedRows, 3> seen{{{0, 2}, {a.index("cached rows", 2, 6), 3}, {0, 1}}};
+    const auto cached = [&](index_t n) { return Vector<const CachedRows>(seen.data(), n); };
+    AttentionSteps<const float> drafted;
+    drafted.add({a.matrix<float>("steps: kv", 2, heads * (nope + v)), a.matrix<float>("steps: k_rope", 2, rope)});
+    const ChainAttention<Heads, float> problem{
+        a.of<float>(2, a.extent("q", heads * (nope + rope))),
+        cached(a.extent("cached", 2)),
+        {a.of<float>(6, a.extent("cache: kv", heads * (nope + v))), a.matrix<float>("cache: k_rope", 6, rope)},
+        drafted,
+        1};
+    const auto o = a.matrix<float>("o", 2, heads * v);
+    chain_attention(device, problem, cached(a.extent("cached", 2)),
+                    AttentionResult<float>{o, a.matrix<LogSumExp<float>>("lse", 2, heads)});
+  });
   refuses({"ops/ttt_attention.hpp ttt_attention_forward"}, [&](Arguments& a) {
     const auto p = problem(a);
     ttt_attention_forward(device, p, result<float>(a));
