@@ -92,7 +92,7 @@ void training_step(benchmark::State& state) {
 /// Argument: threads. Only the draft's part of a step: the objective forward and backward on given features.
 void objective(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(0))};
-  TargetFeatures<Config, Config, float> features(load(), first_letters(), {1, 3, 4}, {}, batch, length);
+  TargetFeatures<Config, Config, float> features(load(), first_letters(), {1, 3, 4}, {}, {batch, length});
   TttObjective<Draft, float> objective(batch * length, ttt_steps);
   Parameters<Draft, float> parameters;
   Gradients<Draft, float> gradients;

@@ -15,5 +15,5 @@ double training_step(const Cpu& cpu, TttObjective<Draft, float>& objective, Adam
   gradients.zero();
   const auto result = objective.forward_backward(cpu, parameters.weights(), gradients.weights(), batch, teacher);
   optimizer.step(cpu, 1e-3, parameters, gradients);
-  return result.loss;
+  return result.loss();
 }

@@ -33,11 +33,11 @@
 #include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
-#include <k3spec/objectives/ttt_chunk.hpp>
+#include <k3spec/objectives/ttt_chains.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
 #include <k3spec/objectives/ttt_objective.hpp>
-#include <k3spec/objectives/ttt_result.hpp>
+#include <k3spec/objectives/ttt_walk.hpp>
 
 // optimiser: AdamW, the norm that clips gradients, the learning rate of a step
 #include <k3spec/optimiser/adamw.hpp>

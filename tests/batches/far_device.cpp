@@ -39,9 +39,9 @@ Features features(const D& device, const std::vector<index_t>& lens) {
   for (index_t i = 0; i < Target::draft_vocab_size; ++i) selected.push_back(2 + 2 * i);
   TextWindows windows{Matrix<const index_t>(ids.data(), sequences, length)};
   if (!lens.empty()) windows.seq_lens = Matrix<const index_t>(lens.data(), sequences, 2);
-  TargetFeatures<Target, Target, float, D> all(test::small_target<float>(),
-                                               DraftVocabulary(selected, Target::vocab_size), {1, 2, 4}, {}, sequences,
-                                               length, lens.empty() ? Packing::none : Packing::apart, 2, device);
+  TargetFeatures<Target, Target, float, D> all(
+      test::small_target<float>(), DraftVocabulary(selected, Target::vocab_size), {1, 2, 4}, {},
+      {sequences, length, lens.empty() ? Packing::none : Packing::apart, 2}, device);
   all.make(device, windows, 0);
   all.make(device, windows, 1);
   const auto batch = all.made(windows, 0);  // making another leaves it as it was

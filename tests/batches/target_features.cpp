@@ -23,7 +23,7 @@ struct Own {
 
   explicit Own(const TextWindows& windows) {
     const std::vector<index_t> layers{1, 2, 4};
-    TargetStates<Target, float> states(test::small_target<float>(), eagle3_taps(layers, 6, {}), sequences, length);
+    TargetStates<Target, float> states(test::small_target<float>(), eagle3_taps(layers, 6, {}), {sequences, length});
     states.run(Cpu{}, windows);
     const Rows<float, vocab> all(logits.data(), rows);
     states.target().compute_logits(Cpu{}, states.last(), all);
@@ -44,7 +44,7 @@ TEST_CASE("features: a row's token, mask, choice and teacher are those of the ne
                             Vector<const std::uint8_t>(mask.data(), rows)};
   const Own own(windows);
   TargetFeatures<Target, Target, float> features(test::small_target<float>(), DraftVocabulary(selected, vocab),
-                                                 {1, 2, 4}, {}, sequences, length, Packing::none, 2);
+                                                 {1, 2, 4}, {}, {sequences, length, Packing::none, 2});
   for (const index_t slot : {1, 0, 1}) {
     CAPTURE(slot);
     const auto made = features.make(Cpu{}, windows, slot);

@@ -26,7 +26,7 @@ struct States {
         test::small_target<float>(),
         {{stream == AuxStream::running_sum ? Tap::What::running_sum : Tap::What::residual_mixture, 3},
          {Tap::What::embedding}},
-        batch, rows / batch, documents > 0 ? Packing::apart : Packing::none);
+        {batch, rows / batch, documents > 0 ? Packing::apart : Packing::none});
     TextWindows windows{Matrix<const index_t>(ids.data(), batch, rows / batch)};
     if (documents > 0) windows.seq_lens = Matrix<const index_t>(lens.data(), batch, documents);
     states.run(Cpu{threads}, windows);

@@ -37,7 +37,7 @@ struct TttRank {
   TttObjective<Draft, double> objective;
   Gradients<Draft, double> gradients{};
   std::vector<double> d_aux = std::vector<double>(data.aux.size());
-  TttResult result{};
+  test::TttNumbers result{};
 
   TttRank(const test::ttt::Data<Config>& of, const TttLoss& loss)
       : data(of), objective(data.rows, test::ttt::steps, loss) {}

@@ -7,7 +7,7 @@
 #include <k3spec/comm/sum.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/block_totals.hpp>
-#include <k3spec/objectives/ttt_result.hpp>
+#include <k3spec/objectives/ttt_totals.hpp>
 
 #include "tests/comm/ranks.hpp"
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <tests/support/reference_case.hpp>
+#include <tests/support/ttt_numbers.hpp>
 
 #include <k3spec/objectives/ttt_objective.hpp>
 #include <k3spec/optimiser/adamw.hpp>
@@ -94,7 +95,7 @@ struct GoldenRun {
       const LogitsTeacher<T> teacher{Matrix<const T>(batch.logits.data(), rows, Config::vocab_size),
                                      Vector<const index_t>(selected.data(), Draft::draft_vocabulary)};
       gradients.zero();
-      const auto result =
+      const test::TttNumbers result =
           objective.forward_backward(Cpu{1}, parameters.weights(), gradients.weights(), batch.view(t2d), teacher);
       losses.push_back(result.loss);
       norms.push_back(optimizer.step(Cpu{1}, rate(i), parameters, gradients).grad_norm);

@@ -137,16 +137,16 @@ TEST_CASE("Kimi K3's draft: one forward and backward in bfloat16 within 16 GiB" 
   TttObjective<Draft, bfloat16> objective(rows, steps);
   auto d_w = gradients.weights();
   const double planned = lap();
-  const TttResult r = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, data.batch(), data.teacher());
+  const TttMetrics r = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, data.batch(), data.teacher());
   const double ran = lap();
   MESSAGE("initialisation ", initialized, " s, gradients and activations ", planned, " s, forward and backward ", ran,
-          " s, peak ", peak_gib(), " GiB, loss ", r.loss);
+          " s, peak ", peak_gib(), " GiB, loss ", r.loss());
 
   // A fresh head's logits are N(0, 7168 · 0.02²) and nearly independent of the teacher: the loss is about
   // log(32000) + 7168 · 0.02² / 2 = 11.81. The teacher's choice, at weight e^6.5 / (32000 e^0.5), shifts it by < 0.1.
-  CHECK(r.loss == doctest::Approx(11.81).epsilon(0.01));
+  CHECK(r.loss() == doctest::Approx(11.81).epsilon(0.01));
   // Rows 0 to 30 but 3, 7, … 27 (31 has no loss mask); step 1 has no row that row 0 could supervise.
-  CHECK(r.supervised == 24 + 23);
+  CHECK(r.supervised() == 24 + 23);
   Draft::visit(d_w, Path{}, [&](const Path& path, auto& view, auto) {
     if (view.data() == nullptr) return;
     CAPTURE(path.str());

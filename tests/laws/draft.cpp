@@ -3,6 +3,7 @@
 
 #include <tests/laws/check_laws.hpp>
 #include <tests/laws/draft_laws.hpp>
+#include <tests/support/ttt_numbers.hpp>
 
 using namespace k3spec;
 using namespace k3spec::laws;
@@ -25,7 +26,7 @@ struct Objective : Trial<ObjectiveLaw<Small>, double> {
   using Law = ObjectiveLaw<Small>;
   using Trial::Trial;
 
-  TttResult run() {
+  test::TttNumbers run() {
     const auto c = call(1);
     const auto b = back();
     const auto result = fixture().objective->forward_backward(c.device, c.w, b.d_w, Law::batch(c), Law::teacher(c),
@@ -50,11 +51,11 @@ TEST_CASE("nothing supervised: loss 0 and gradients 0, not NaN") {
   std::fill(masked.fixture().loss_mask.begin(), masked.fixture().loss_mask.end(), std::uint8_t{0});
   std::fill(unsayable.fixture().t2d.begin(), unsayable.fixture().t2d.end(), std::uint8_t{0});
   for (auto* objective : {&masked, &unsayable}) {
-    const TttResult r = objective->run();
+    const test::TttNumbers r = objective->run();
     CHECK(r.loss == 0);
     CHECK(r.supervised == 0);
     CHECK(r.correct == 0);
-    CHECK(r.simulated_accept_length(steps) == 1);
+    CHECK(r.accept_length == 1);
     CHECK(objective->gradients_are_zero());
     // A chain counts even where the draft has no word for its tokens.
     CHECK((r.step_chains[0] > 0) == (objective == &unsayable));
@@ -67,7 +68,7 @@ TEST_CASE("an objective remembers nothing of the batch before, and plans its mem
   std::swap(other.fixture().objective, used.fixture().objective);
   other.run();
   std::swap(other.fixture().objective, used.fixture().objective);
-  const TttResult a = fresh.run(), b = used.run();
+  const test::TttNumbers a = fresh.run(), b = used.run();
   CHECK(a.loss == b.loss);
   CHECK(compare_bits(used.results(), fresh.results(), "after another batch") == "");
   CHECK(used.fixture().objective->peak_bytes() == TttObjective<Eagle3Draft<Small>, double>::bytes(21, steps));

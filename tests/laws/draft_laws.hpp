@@ -160,7 +160,7 @@ struct ObjectiveLaw : laws::Defaults {
   static void forward(const laws::Call<ObjectiveLaw, T>& c) {
     std::fill_n(c.y.data(), c.y.size(), T(0.0f));
     c.y(0, 0) =
-        T(static_cast<accumulate_t<T>>(c.fixture.objective->evaluate_only(c.device, c.w, batch(c), teacher(c)).loss));
+        T(static_cast<accumulate_t<T>>(c.fixture.objective->evaluate_only(c.device, c.w, batch(c), teacher(c)).loss()));
   }
   template <class T>
   static void backward(const laws::Call<ObjectiveLaw, T>& c, const laws::Back<ObjectiveLaw, T>& b) {

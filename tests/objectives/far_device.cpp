@@ -40,7 +40,7 @@ struct Model {
 template <class Result>
 struct Outcome {
   Result result, evaluated;
-  std::vector<double> gradients, d_input;
+  std::vector<double> gradients = {}, d_input = {};
   index_t waits = 0;  // of the step
 
   void check_same(const Outcome& other) const {
@@ -62,7 +62,7 @@ D counting(index_t& calls, index_t& waits) {
 
 /// \tparam Chunk  rows of logits at a time
 template <class D, index_t Chunk>
-Outcome<TttResult> ttt(const test::ttt::Data<test::ttt::K3>& data, const TttLoss& loss) {
+Outcome<TttMetrics> ttt(const test::ttt::Data<test::ttt::K3>& data, const TttLoss& loss) {
   using Draft = Eagle3Draft<test::ttt::K3>;
   using Objective = TttObjective<Draft, double, Chunk, D>;
   index_t calls = 0, waits = 0;
@@ -82,7 +82,7 @@ Outcome<TttResult> ttt(const test::ttt::Data<test::ttt::K3>& data, const TttLoss
                                         host.position_ids};
   const LogitsTeacher<element_t<D, double>> teacher{logits.matrix(test::ttt::vocabulary), selected.vector()};
   Objective objective(data.rows, test::ttt::steps, loss, device);
-  Outcome<TttResult> o;
+  Outcome<TttMetrics> o{TttMetrics(test::ttt::steps), TttMetrics(test::ttt::steps)};
   waits = 0;
   o.result = objective.forward_backward(device, model.parameters.weights(), model.gradients.weights(), batch, teacher,
                                         std::nullopt, {d_aux.matrix(Draft::aux_width), Into::overwrite});
@@ -144,7 +144,7 @@ auto blocks(test::blocks::Part<Kind>& part) {
                                                     host.keep, host.documents, host.prefix_lengths});
   typename Own::template Objective<Chunk> objective(part.span.sequences, part.span.context, part.span.blocks,
                                                     Own::options, device);
-  Outcome<typename Kind::Sums> o;
+  Outcome<typename Kind::Sums> o{};
   waits = 0;
   own.call([&](const auto&... target) {
     o.result = objective.forward_backward(device, model.parameters.weights(), model.gradients.weights(), target...,
@@ -184,8 +184,8 @@ TEST_CASE("EAGLE-3 on a device of its own: the bits of Cpu") {
     for (const TttLoss& loss : test::ttt::losses) {
       CAPTURE(static_cast<int>(loss.lk));
       const auto near = ttt<Cpu, 4>(*data, loss), far = ttt<Far, 4>(*data, loss), whole = ttt<Far, 64>(*data, loss);
-      CHECK(near.result.loss > 0);
-      CHECK(near.result.supervised > 0);
+      CHECK(near.result.loss() > 0);
+      CHECK(near.result.supervised() > 0);
       far.check_same(near);
       // Up before, down after it; lambda's gradients wait for the acceptance of all, once.
       CHECK(far.waits == (loss.lk == LkLoss::lambda ? 3 : 2));

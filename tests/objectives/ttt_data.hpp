@@ -14,6 +14,7 @@
 #include <k3spec/objectives/ttt_objective.hpp>
 
 #include "tests/support/case_configs.hpp"
+#include "tests/support/ttt_numbers.hpp"
 
 namespace k3spec::test::ttt {
 
@@ -89,7 +90,7 @@ struct Data {
 template <class Config, index_t... Chunk>
 struct Outcome {
   using Draft = Eagle3Draft<Config>;
-  TttResult result;
+  TttNumbers result;
   std::vector<double> gradients, d_aux;
   std::array<std::vector<double>, steps> out;
 
@@ -111,7 +112,7 @@ struct Outcome {
     const auto d_w = g.weights();
     result = objective.forward_backward(Cpu{2}, parameters().weights(), d_w, data.batch(), teacher, std::nullopt,
                                         Matrix<double>(d_aux.data(), data.rows, Draft::aux_width));
-    const auto evaluated = objective.evaluate_only(Cpu{}, parameters().weights(), data.batch(), teacher);
+    const TttNumbers evaluated = objective.evaluate_only(Cpu{}, parameters().weights(), data.batch(), teacher);
     CHECK(evaluated.loss == result.loss);
     CHECK(evaluated.step_alphas == result.step_alphas);
     Draft::visit(d_w, Path{}, [&](const Path&, const auto& view, auto) {

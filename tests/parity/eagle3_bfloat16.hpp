@@ -12,7 +12,7 @@ namespace k3spec::test {
 
 /// The results of a case that has run, by name.
 template <class Config, class T>
-std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T>& c, const TttResult& r) {
+std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T>& c, const TttNumbers& r) {
   std::map<std::string, std::vector<double>> all{{"loss", {r.loss}},
                                                  {"step_losses", {r.step_losses.begin(), r.step_losses.end()}},
                                                  {"step_alphas", {r.step_alphas.begin(), r.step_alphas.end()}},
@@ -46,7 +46,7 @@ void eagle3_in_bfloat16(const std::string& name) {
   Eagle3Case<Config, double> wide(name);
   widen(narrow, wide);
   const auto found = eagle3_results(narrow, narrow.forward_backward());
-  const TttResult result = wide.forward_backward();
+  const TttNumbers result = wide.forward_backward();
   auto wanted = eagle3_results(wide, result);
   if (wide.loss().lk == LkLoss::alpha) {
     const auto logits = [&](const auto& of) {

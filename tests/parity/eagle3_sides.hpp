@@ -21,7 +21,7 @@ class AlphaAtSides {
   using Draft = Eagle3Draft<Config>;
   using Case = Eagle3Case<Config, double>;
 
-  AlphaAtSides(Case& c, const TttResult& result)
+  AlphaAtSides(Case& c, const TttNumbers& result)
       : case_(c),
         result_(result),
         memory_(plan_bytes([&](ArenaPlan& a) { Eagle3Activations<Draft, double>::allocate(a, c.rows, c.steps()); })) {
@@ -102,7 +102,7 @@ class AlphaAtSides {
   }
 
   Case& case_;
-  const TttResult& result_;
+  const TttNumbers& result_;
   Arena memory_;
   Eagle3Activations<Draft, double> acts_{};
   std::vector<double> p_;

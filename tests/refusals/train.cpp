@@ -148,15 +148,15 @@ TEST_CASE("EAGLE-3's batch and objective") {
     b.documents.remaining = a.optional_vector<index_t>("doc_remaining", rows, 0);
     supervise_rows(b, a.index("steps", 2, 17), Vector<std::uint8_t>(a.memory<std::uint8_t>(rows), rows));
   });
-  refuses({"objectives/ttt_result.hpp count_chains"}, [](Arguments& a) {
+  refuses({"objectives/ttt_chains.hpp count_chains"}, [](Arguments& a) {
     TttBatch<float, 3> b{};
     b.length = length;
     const index_t n = a.extent("rows", rows, Blame::any);
     b.loss_mask = Vector<const std::uint8_t>(a.memory<std::uint8_t>(n, 1), n);
     const std::vector<Vector<std::uint8_t>> right{a.vector<std::uint8_t>("right", rows),
                                                   a.vector<std::uint8_t>("right", rows)};
-    TttResult result;
-    count_chains(b, 2, a.index("rows", 4, rows), right, result);
+    TttMetrics sums(2);
+    count_chains(b, 2, a.index("rows", 4, rows), right, sums);
   });
   refuses({"objectives/ttt_objective.hpp count"}, [&](Arguments& a) {
     // Tokens are looked at by what embeds them, which this loss does not.
@@ -178,8 +178,6 @@ TEST_CASE("EAGLE-3's batch and objective") {
     objective.forward_backward(device, model.w(), model.d_w(), batch(right), hidden);
   });
   refuses({"objectives/ttt_objective.hpp out"}, [&](Arguments& a) { (void)objective.out(a.index("step", 1, 2)); });
-  refuses({"objectives/ttt_result.hpp simulated_accept_length"},
-          [](Arguments& a) { (void)TttResult{}.simulated_accept_length(a.index("steps", 2, 17)); });
   refuses({"objectives/ttt_metrics.hpp operator[]"}, [](Arguments& a) { (void)TttMetrics(2)[a.index("step", 1, 16)]; });
 }
 
@@ -356,7 +354,7 @@ TEST_CASE("the frozen target's side") {
     w.loss_mask = Vector<const std::uint8_t>(a.memory<std::uint8_t>(rows, 1), rows);
     (void)w.counts(a.index("row", 5, rows));
   });
-  TargetStates<Config, float> states(own(), {{Tap::What::embedding}}, 2, length, Packing::apart, 2);
+  TargetStates<Config, float> states(own(), {{Tap::What::embedding}}, {2, length, Packing::apart, 2});
   refuses({"batches/target_states.hpp run"},
           [&](Arguments& a) { states.run(device, windows(a), a.index("slot", 1, 2)); });
   refuses({"batches/target_states.hpp shift_last"},
@@ -364,8 +362,8 @@ TEST_CASE("the frozen target's side") {
   refuses({"batches/target_states.hpp last"}, [&](Arguments& a) { (void)states.last(a.index("slot", 1, 2)); });
   refuses({"batches/target_states.hpp tapped"}, [&](Arguments& a) { (void)states.tapped(a.index("slot", 1, 2)); });
   const std::vector<index_t> draft_ids{1, 3, 5, 7, 9, 11};
-  TargetFeatures<Config, refusals::Eagle3, float> features(own(), DraftVocabulary(draft_ids, 23), {0, 1}, {}, 2, length,
-                                                           Packing::apart, 2);
+  TargetFeatures<Config, refusals::Eagle3, float> features(own(), DraftVocabulary(draft_ids, 23), {0, 1}, {},
+                                                           {2, length, Packing::apart, 2});
   refuses({"batches/target_features.hpp make"},
           [&](Arguments& a) { features.make(device, windows(a), a.index("slot", 1, 2)); });
   refuses({"batches/target_features.hpp made"},

@@ -76,7 +76,7 @@ TEST_CASE("a token is predicted where its mask says, and taught where the target
   std::vector<index_t> ids, chosen(63), layers{1, 2, 4};
   for (index_t i = 0; i < 63; ++i) ids.push_back(i * 5 % 47);
   TextWindows windows{Matrix<const index_t>(ids.data(), 3, 21)};
-  TargetStates<test::SmallTarget, float> states(test::small_target<float>(), eagle3_taps(layers, 6, {}), 3, 21);
+  TargetStates<test::SmallTarget, float> states(test::small_target<float>(), eagle3_taps(layers, 6, {}), {3, 21});
   states.run(Cpu{}, windows);
   std::vector<float> all(63 * test::SmallTarget::vocab_size);
   const Rows<float, test::SmallTarget::vocab_size> logits(all.data(), 63);

@@ -47,24 +47,20 @@ class TargetFeatures {
 
   /// Memory for the target's states of one batch.
   /// \param aux_layer_ids  as many as the draft reads, in the numbering and of the states that the conventions name
-  /// \param packing        whether windows may have documents
-  /// \param slots          batches whose states are kept
   /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
-                 const Eagle3Conventions& conventions, index_t batch, index_t length, Packing packing = Packing::none,
-                 index_t slots = 1, const D& device = D{})
-      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), batch, length, packing, slots,
-                device),
+                 const Eagle3Conventions& conventions, const StatesSize& size, const D& device = D{})
+      : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), size, device),
         vocabulary_(std::move(vocabulary)),
-        length_(length),
-        documents_(packing == Packing::apart ? batch * length : 0),
-        arena_(device, device_bytes(batch, length)),
+        length_(size.length),
+        documents_(size.packing == Packing::apart ? size.rows() : 0),
+        arena_(device, device_bytes(size)),
         selected_head_(select_head(device)),
-        host_(host_bytes(batch, length)),
-        mirror_(device, top_bytes(batch, length, slots)),
-        rows_(Lists::allocate(host_, batch * length)),
-        top_(mirror_.template take<index_t>(slots * batch * length)) {
-    std::fill_n(rows_.attention_mask.data(), batch * length, std::uint8_t{1});  // windows have no padding
+        host_(host_bytes(size)),
+        mirror_(device, top_bytes(size)),
+        rows_(Lists::allocate(host_, size.rows())),
+        top_(mirror_.template take<index_t>(size.slots * size.rows())) {
+    std::fill_n(rows_.attention_mask.data(), size.rows(), std::uint8_t{1});  // windows have no padding
   }
 
   /// Refuses layers and vocabularies of another target or draft.
@@ -76,10 +72,9 @@ class TargetFeatures {
   }
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length, Packing packing = Packing::none,
-                                     index_t slots = 1) {
-    return TargetStates<GivenTarget, T, D>::bytes(batch, length, Draft::num_aux, packing, slots) +
-           device_bytes(batch, length) + head_bytes + host_bytes(batch, length) + top_bytes(batch, length, slots);
+  static constexpr std::size_t bytes(const StatesSize& size) {
+    return TargetStates<GivenTarget, T, D>::bytes(size, Draft::num_aux) + device_bytes(size) + head_bytes +
+           host_bytes(size) + top_bytes(size);
   }
 
   // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
@@ -124,18 +119,18 @@ class TargetFeatures {
 
   static constexpr std::size_t head_bytes =
       aligned(static_cast<std::size_t>(checked_product(Config::draft_vocab_size, Target::hidden)) * sizeof(T));
-  static constexpr std::size_t device_bytes(index_t batch, index_t length) {
+  static constexpr std::size_t device_bytes(const StatesSize& size) {
     return plan_bytes([&](ArenaPlan& a) {
       Rows<accumulate_t<E>, Config::vocab_size> logits;
-      take_rows(a, std::min(batch * length, chunk), logits);
+      take_rows(a, std::min(size.rows(), chunk), logits);
     });
   }
-  static constexpr std::size_t host_bytes(index_t batch, index_t length) {
-    return plan_bytes([&](ArenaPlan& a) { Lists::allocate(a, batch * length); });
+  static constexpr std::size_t host_bytes(const StatesSize& size) {
+    return plan_bytes([&](ArenaPlan& a) { Lists::allocate(a, size.rows()); });
   }
-  static constexpr std::size_t top_bytes(index_t batch, index_t length, index_t slots) {
+  static constexpr std::size_t top_bytes(const StatesSize& size) {
     MirrorPlan<D> m;
-    m.template take<index_t>(slots * batch * length);
+    m.template take<index_t>(size.slots * size.rows());
     return m.bytes();
   }
 

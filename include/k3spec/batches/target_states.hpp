@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The frozen target's side of training: windows of text go through it, and the states that a draft learns from stay.
-/// defines: TextWindows, MicroBatch, TargetStates
+/// defines: TextWindows, MicroBatch, StatesSize, TargetStates
 
 #include <cstdint>
 #include <string>
@@ -74,6 +74,15 @@ struct MicroBatch {
   index_t slot = 0;   ///< among this rank's
 };
 
+/// How many states there are: of every batch alike.
+struct StatesSize {
+  index_t batch, length;            ///< windows, and their tokens
+  Packing packing = Packing::none;  ///< whether windows may have documents
+  index_t slots = 1;                ///< batches whose states are kept
+
+  constexpr index_t rows() const { return batch * length; }
+};
+
 /// Owns the target, and the states of one batch at a time in each of its slots, in a device's memory. The target's
 /// parameters are the host's. R = batch · length rows.
 template <ForTarget Given, Element T, Device D = Cpu>
@@ -85,29 +94,23 @@ class TargetStates {
   using Target = K3Target<Given>;
   static constexpr index_t hidden = Target::hidden;
 
-  TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, index_t batch, index_t length,
-               Packing packing = Packing::none, index_t slots = 1, const D& device = D{})
+  TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, const StatesSize& size, const D& device = D{})
       : parameters_(std::move(parameters)),
         target_(device, parameters_.weights()),
         taps_(std::move(taps)),
-        packing_(packing),
-        length_(length),
-        slots_(slots),
-        state_({.sequences = batch, .capacity = length, .rollback = 0}, device),
-        arena_(device, bytes(batch, length, tap_count(), Packing::none, slots)) {
-    rows_ = Kept::allocate(arena_, slots * batch * length, tap_count());
-    for (index_t b = 0; packing == Packing::apart && b < batch; ++b) packed_rows_.emplace_back(length, device);
+        size_(size),
+        state_({.sequences = size.batch, .capacity = size.length, .rollback = 0}, device),
+        arena_(device, own_bytes(size, tap_count())) {
+    rows_ = Kept::allocate(arena_, size.slots * rows(), tap_count());
+    for (index_t b = 0; size.packing == Packing::apart && b < size.batch; ++b) {
+      packed_rows_.emplace_back(size.length, device);
+    }
   }
 
   /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
-  static constexpr std::size_t bytes(index_t batch, index_t length, index_t taps, Packing packing = Packing::none,
-                                     index_t slots = 1) {
-    const std::size_t packed =
-        packing == Packing::apart ? static_cast<std::size_t>(batch) * PackedRow::bytes(length) : 0;
-    return packed + plan_bytes([&](ArenaPlan& a) {
-             Kept::allocate(a, slots * batch * length, taps);
-             a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(batch, length));
-           });
+  static constexpr std::size_t bytes(const StatesSize& size, index_t taps) {
+    const bool packed = size.packing == Packing::apart;
+    return own_bytes(size, taps) + (packed ? static_cast<std::size_t>(size.batch) * PackedRow::bytes(size.length) : 0);
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
@@ -124,14 +127,14 @@ class TargetStates {
 
   /// Refuses other windows than run takes.
   /// \throws Error on windows of another shape
-  void check(const TextWindows& windows) const { windows.check(state_.sequences(), length_, packing_); }
+  void check(const TextWindows& windows) const { windows.check(size_.batch, size_.length, size_.packing); }
 
   // ---- Each throws Error where there is no such slot
 
   /// Moves the last states to where teachers want them (batches/teacher.hpp), until the slot runs again.
   void shift_last(const D& device, index_t slot = 0) {
     require_slot(slot);
-    shift_left(device, rows_.last.rows(slot * rows(), rows()), length_);
+    shift_left(device, rows_.last.rows(slot * rows(), rows()), size_.length);
   }
 
   /// [R, hidden], post-norm: what the target's head reads.
@@ -160,8 +163,14 @@ class TargetStates {
     static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T, D>::scratch_bytes(1, length); }
   };
 
-  index_t rows() const { return state_.sequences() * length_; }
-  void require_slot(index_t slot) const { require_index("target states: slot", slot, slots_); }
+  static constexpr std::size_t own_bytes(const StatesSize& size, index_t taps) {
+    return plan_bytes([&](ArenaPlan& a) {
+      Kept::allocate(a, size.slots * size.rows(), taps);
+      a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(size.batch, size.length));
+    });
+  }
+  index_t rows() const { return size_.rows(); }
+  void require_slot(index_t slot) const { require_index("target states: slot", slot, size_.slots); }
 
   /// No state depends on what runs beside it.
   void run_documents(const D& device, const TextWindows& windows, index_t slot) {
@@ -170,8 +179,8 @@ class TargetStates {
 
   void run_row(const D& device, const TextWindows& windows, index_t slot, index_t b) {
     PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
-    const index_t* ids = windows.ids.data() + b * length_;
-    index_t row = slot * rows() + b * length_;
+    const index_t* ids = windows.ids.data() + b * size_.length;
+    index_t row = slot * rows() + b * size_.length;
     for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
       const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
       if (n == 0) continue;
@@ -199,8 +208,7 @@ class TargetStates {
   Parameters<Target, T> parameters_;
   FrozenTarget<Given, T, D> target_;
   std::vector<Tap> taps_;
-  Packing packing_;
-  index_t length_, slots_;
+  StatesSize size_;
   TargetState<Given, T, D> state_;
   std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
   arena_t<D> arena_;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What the EAGLE-3 objective reads.
-/// defines: TttBatch, largest_position, check_ttt_batch, max_ttt_steps, require_steps, predicted_steps, supervise_rows
+/// defines: TttBatch, largest_position, check_ttt_batch, max_ttt_steps, PerStep, require_steps, predicted_steps, supervise_rows
 
 #include <algorithm>
 #include <array>
@@ -91,6 +91,10 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
 /// The longest unroll that results have room for.
 inline constexpr index_t max_ttt_steps = 16;
 
+/// One of each TTT step.
+template <class X>
+using PerStep = std::array<X, static_cast<std::size_t>(max_ttt_steps)>;
+
 /// So many TTT steps as results have room for, or fewer. \throws Error on more
 inline void require_steps(const char* argument, index_t steps) {
   if (steps >= 0 && steps <= max_ttt_steps) return;
@@ -108,8 +112,8 @@ index_t predicted_steps(const Batch& batch, index_t r) {
 /// \returns how many predictions they supervise, per step
 /// \throws Error on a batch of another number of rows, and on too many steps
 template <class Batch>
-std::array<index_t, max_ttt_steps> supervise_rows(const Batch& batch, index_t steps, Vector<std::uint8_t> supervised) {
-  std::array<index_t, max_ttt_steps> counts{};
+PerStep<index_t> supervise_rows(const Batch& batch, index_t steps, Vector<std::uint8_t> supervised) {
+  PerStep<index_t> counts{};
   const index_t rows = supervised.extent(0);
   require_rows("supervise_rows: loss_mask", batch.loss_mask, rows);
   require_rows("supervise_rows: teacher_top", batch.teacher_top, rows);

@@ -6,7 +6,6 @@
 /// defines: Ratio, TttStepSums, TttMetrics, ttt_decay, ttt_step_weight
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -173,7 +172,7 @@ class TttMetrics {
   }
   static Ratio ratio(std::int64_t a, std::int64_t b) { return {static_cast<double>(a), static_cast<double>(b)}; }
 
-  std::array<TttStepSums, static_cast<std::size_t>(max_steps)> steps_{};  // an array: steps allocate nothing
+  PerStep<TttStepSums> steps_{};  // an array: steps allocate nothing
   index_t count_;
   TttLoss loss_;
 };

@@ -5,14 +5,13 @@
 /// defines: TttInputs, TttOutputs, TttRows
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include <k3spec/backend/rope_problem.hpp>
 #include <k3spec/backend/visibility.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
 #include <k3spec/core/mirror.hpp>
-#include <k3spec/objectives/ttt_result.hpp>
+#include <k3spec/objectives/ttt_chains.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -21,7 +20,7 @@ template <Device D>
 struct TttInputs {
   Mirrored<D, index_t> ids, position_ids, document_starts;
   Mirrored<D, std::uint8_t> attention_mask;
-  std::array<Mirrored<D, std::uint8_t>, TttResult::max_steps> counts;  ///< per step: a prediction, and supervised
+  PerStep<Mirrored<D, std::uint8_t>> counts;  ///< per step: a prediction, and supervised
 
   template <class M>
   static constexpr TttInputs allocate(M& m, index_t rows, index_t steps) {
@@ -37,9 +36,9 @@ struct TttInputs {
 /// [R] each; of predictions that do not count, anything. \tparam S  of losses
 template <class S, Device D>
 struct TttOutputs {
-  std::array<Mirrored<D, S>, TttResult::max_steps> losses, alphas;
-  std::array<Mirrored<D, index_t>, TttResult::max_steps> drafted;  ///< the draft's choices
-  Mirrored<D, index_t> taught;                                     ///< the teacher's
+  PerStep<Mirrored<D, S>> losses, alphas;
+  PerStep<Mirrored<D, index_t>> drafted;  ///< the draft's choices
+  Mirrored<D, index_t> taught;            ///< the teacher's
 
   template <class M>
   static constexpr TttOutputs allocate(M& m, index_t rows, index_t steps) {
@@ -81,7 +80,7 @@ class TttRows {
   /// \param rotary  whether positions are looked at
   /// \returns how many predictions are supervised, per step
   template <class Batch>
-  std::array<index_t, TttResult::max_steps> fill(const Batch& batch, bool rotary) {
+  PerStep<index_t> fill(const Batch& batch, bool rotary) {
     length_ = batch.length, packed_ = batch.documents.packed();
     const auto copy = [](const auto& from, const auto& to) {
       std::copy_n(from.data(), from.extent(0), to.host.data());
@@ -126,16 +125,14 @@ class TttRows {
 
   /// Adds up losses and counters, rows and steps in ascending order.
   template <class Batch>
-  void add_up(const Batch& batch, const TttLoss& loss, TttResult& result) {
-    std::array<Vector<std::uint8_t>, TttResult::max_steps> right{};
+  void add_up(const Batch& batch, const TttLoss& loss, TttMetrics& sums) {
+    PerStep<Vector<std::uint8_t>> right{};
     for (index_t k = 0; k < steps_; ++k) {
-      const auto n = static_cast<std::size_t>(k);
-      right[n] = mark_right(k);
-      for (index_t r = 0; r < rows_; ++r) result.step_correct[n] += right[n](r);
-      result.step_loss_sums[n] = loss_sum(k, loss);
-      result.finish_step(k, steps_, loss);
+      const auto& marked = right[static_cast<std::size_t>(k)] = mark_right(k);
+      for (index_t r = 0; r < rows_; ++r) sums[k].correct += marked(r);
+      sums[k].loss = loss_sum(k, loss);
     }
-    for (index_t r = 0; r < rows_; ++r) count_chains(batch, steps_, r, right, result);
+    for (index_t r = 0; r < rows_; ++r) count_chains(batch, steps_, r, right, sums);
   }
 
  private:

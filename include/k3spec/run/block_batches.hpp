@@ -80,7 +80,7 @@ class BlockBatches {
         layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
         states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers, conventions_),
-                settings.batch, settings.length, settings.packing),
+                {settings.batch, settings.length, settings.packing}),
         documents_(settings.packing == Packing::apart ? settings.rows() : 0),
         sampler_(slot, span(settings)),
         all_count_(settings.rows()),
@@ -92,7 +92,7 @@ class BlockBatches {
 
   static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
   static constexpr std::size_t states_bytes(const TrainSettings& s) {
-    return States::bytes(s.batch, s.length, target_layers, s.packing);
+    return States::bytes({s.batch, s.length, s.packing}, target_layers);
   }
 
   /// Draws anchors and, for training, prefixes; in decoding blocks show their anchor alone. The target has not run.

@@ -57,8 +57,7 @@ class Eagle3Method {
   Eagle3Method(const D& /*device*/, Parameters<Target, T, D> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
-        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, settings.batch,
-                  settings.length, settings.packing, settings.accumulate),
+        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, size(settings)),
         objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
     conventions_.ttt_steps = settings.ttt_steps;  // how many tokens the draft can chain: its files say so
   }
@@ -83,27 +82,15 @@ class Eagle3Method {
   Metrics forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const TextWindows& windows,
                            MicroBatch at, const std::optional<Totals>& totals) {
     const auto batch = totals ? features_.made(windows, at.slot) : features_.make(device, windows, at.slot);
-    return metrics(objective_.forward_backward(device, w, d_w, batch, features_.teacher(at.slot), totals));
+    return objective_.forward_backward(device, w, d_w, batch, features_.teacher(at.slot), totals);
   }
 
   Metrics evaluate(const D& device, const Weights& w, const TextWindows& windows, index_t /*index*/) {
     const auto batch = features_.make(device, windows);
-    return metrics(objective_.evaluate_only(device, w, batch, features_.teacher()));
+    return objective_.evaluate_only(device, w, batch, features_.teacher());
   }
 
-  Metrics metrics(const TttResult& result = {}) const {
-    Metrics sums(objective_.steps(), objective_.loss());
-    for (index_t k = 0; k < sums.ttt_steps(); ++k) {
-      const auto n = static_cast<std::size_t>(k);
-      sums[k] = {.loss = result.step_loss_sums[n],
-                 .supervised = result.step_supervised[n],
-                 .correct = result.step_correct[n],
-                 .prefix_hits = result.step_prefix_hits[n],
-                 .chains = result.step_chains[n],
-                 .alpha = result.step_alpha_sums[n]};
-    }
-    return sums;
-  }
+  Metrics metrics() const { return Metrics(objective_.steps(), objective_.loss()); }
 
   const DraftVocabulary& vocabulary() const { return features_.vocabulary(); }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }
@@ -111,11 +98,12 @@ class Eagle3Method {
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return Features::bytes(s.batch, s.length, s.packing, s.accumulate) +
-           TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+    return Features::bytes(size(s)) + TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
   }
 
  private:
+  static constexpr StatesSize size(const TrainSettings& s) { return {s.batch, s.length, s.packing, s.accumulate}; }
+
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
   Features features_;
