@@ -7,7 +7,7 @@
 /// slots k >= l are supervised by the token at anchor + k, with weight exp(-(k - l)/γ).
 /// anchor_plus_k_plus_1 (DSpark): slot 0 shows the anchor; slot k is supervised by the token at anchor + k + 1, with
 /// weight exp(-k/γ), up to the first slot that has no supervision.
-/// defines: BlockBatch, check_block_batch, block_visibility, BlockRule, BlockTargets, draw_prefix_lengths
+/// defines: BlockBatch, check_block_batch, BlockRule, BlockTargets, draw_prefix_lengths
 
 #include <algorithm>
 #include <cmath>
@@ -70,15 +70,6 @@ void check_block_batch(const BlockSpan& span, index_t vocabulary, const Batch& b
     throw Error("batch: token at row " + std::to_string(r), std::to_string(id),
                 "0 to " + std::to_string(vocabulary - 1));
   }
-}
-
-/// What the blocks of a batch see, for a draft with this config. The batch is one that check_block_batch lets through:
-/// what views it from here on knows no extents.
-template <class Config, class Batch>
-BlockVisibility block_visibility(const Batch& batch) {
-  const auto& documents = batch.documents;
-  return {batch.anchors.data(), batch.keep.data(), documents.packed() ? documents.start.data() : nullptr,
-          Config::sliding_window, Config::block_causal};
 }
 
 /// How a kind of draft fills and weighs its slots.

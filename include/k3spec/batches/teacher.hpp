@@ -10,7 +10,7 @@
 #include <string>
 
 #include <k3spec/backend/cpu/gemm.hpp>
-#include <k3spec/backend/cpu/shift_rows.hpp>
+#include <k3spec/backend/cpu/shift_states.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/ops/gather_columns.hpp>
 
@@ -24,7 +24,7 @@ void shift_left(const D& device, const X& x, index_t length) {
   if (length <= 0 || x.extent(0) % length != 0) {
     throw Error("shift_left: length", std::to_string(length), "a divisor of " + std::to_string(x.extent(0)));
   }
-  shift_rows_kernel(device, x, length);
+  shift_states_kernel(device, x, length);
 }
 
 /// Stored logits [R, V] of the target, where T is.

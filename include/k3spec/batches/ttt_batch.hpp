@@ -49,19 +49,11 @@ inline void check_document_row(const Documents& documents, index_t r, index_t t)
               left_before == 0 ? "start " + std::to_string(t) : say(start_before, left_before - 1));
 }
 
-}  // namespace detail
-
-/// Refuses a batch that does not fit its rows.
-/// \throws Error naming what does not have `rows` rows, is out of range, or is no row of documents
+/// \throws Error naming what does not have `rows` rows
 template <class Batch>
-void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
+void check_ttt_extents(const Batch& batch, index_t rows, index_t vocabulary) {
   const auto want = [](const char* what, index_t n, index_t wanted, const char* unit) {
     if (n != wanted) throw Error(std::string("batch: ") + what, std::to_string(n), std::to_string(wanted) + unit);
-  };
-  const auto in_range = [](const char* what, index_t row, index_t n, index_t first, index_t last) {
-    if (n >= first && n <= last) return;
-    throw Error(std::string("batch: ") + what + " at row " + std::to_string(row), std::to_string(n),
-                std::to_string(first) + " to " + std::to_string(last));
   };
   if (batch.length <= 0 || rows % batch.length != 0) {
     throw Error("batch: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows));
@@ -75,13 +67,27 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
   want("document starts", batch.documents.start.extent(0), packed ? rows : 0, " rows");
   want("doc_remaining", batch.documents.remaining.extent(0), packed ? rows : 0, " rows");
   if (batch.position_ids.extent(0) != 0) want("position_ids", batch.position_ids.extent(0), rows, " rows");
+}
+
+}  // namespace detail
+
+/// Refuses a batch that does not fit its rows.
+/// \throws Error naming what does not have `rows` rows, is out of range, or is no row of documents
+template <class Batch>
+void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
+  detail::check_ttt_extents(batch, rows, vocabulary);
+  const auto in_range = [](const char* what, index_t row, index_t n, index_t first, index_t last) {
+    if (n >= first && n <= last) return;
+    throw Error(std::string("batch: ") + what + " at row " + std::to_string(row), std::to_string(n),
+                std::to_string(first) + " to " + std::to_string(last));
+  };
   for (index_t r = 0; r < rows; ++r) {
     const index_t t = r % batch.length;
     in_range("teacher_top", r, batch.teacher_top(r), 0, vocabulary - 1);
     if (batch.position_ids.extent(0) != 0) {
       in_range("position_ids", r, batch.position_ids(r), -largest_position, largest_position);
     }
-    if (!packed) continue;
+    if (!batch.documents.packed()) continue;
     in_range("document start", r, batch.documents.start(r), 0, t);
     in_range("doc_remaining", r, batch.documents.remaining(r), 0, batch.length - 1 - t);
     if (t > 0) detail::check_document_row(batch.documents, r, t);

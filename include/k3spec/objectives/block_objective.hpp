@@ -121,7 +121,7 @@ class BlockObjective {
     gather_rows(device, c.slots, column(lists_.d_losses.device), column(c.d_losses));
   }
 
-  const BlockVisibility visibility() const { return lists_.template visibility<typename Draft::config>(); }
+  BlockVisibility visibility() const { return lists_.template visibility<typename Draft::config>(); }
   static Rows<S, 1> column(const Vector<S>& v) { return Rows<S, 1>(v.data(), v.extent(0)); }
   static constexpr index_t chunk_rows_of(const BlockSpan& span) { return std::min(span.noise_rows(), ChunkRows); }
 
