@@ -108,6 +108,9 @@ TEST_CASE("rows of a matrix") {
     const auto columns = a.vector<index_t>("columns", 5);
     spread_rows(device, moves(both), a.most("moves", 2), columns, a.of<float>(4, 5), a.of<float>(3, 9));
   });
+  refuses({"ops/copy.hpp add"}, [](Arguments& a) {
+    add(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5));
+  });
   refuses({"ops/copy.hpp copy"}, [](Arguments& a) {
     copy(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
   });

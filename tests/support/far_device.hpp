@@ -208,7 +208,8 @@ void gemm(const Far& device, const A& a, Op op_a, const B& b, Op op_b, const C& 
 /// Weights lie as they were given.
 template <class A, class T, class C>
 void grouped_gemm_kernel(const Far& device, const GroupedProduct<A, Placed<T, Far>, C>& x) {
-  const auto a = bare(x.a), c = bare(x.c);
+  const auto a = bare(x.a);
+  const auto c = bare(x.c);
   for (index_t g = 0; g < x.groups; ++g) {
     const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
     const Matrix<const T> w(bare(x.weights) + g * x.weights_stride, c.extent(1), a.extent(1));
