@@ -87,8 +87,11 @@ void write_probe(const Options& o) {
   const Rows<const double, Draft::aux_width> states(aux.data(), rows);
   const Vector<const index_t> tokens(ids.data(), rows);
   const auto w = draft.parameters.weights();
-  Draft::template forward<double>(Cpu{1}, w, tokens, probe_length, states, CausalVisibility{nullptr, probe_length},
-                                  RotaryPositions{nullptr, probe_length}, acts);
+  Draft::template forward<double>(Cpu{1}, w,
+                                  typename Draft::template Inputs<double, CausalVisibility>{
+                                      tokens, probe_length, states, CausalVisibility{nullptr, probe_length},
+                                      RotaryPositions{nullptr, probe_length}},
+                                  acts);
 
   std::vector<io::TensorSource> tensors{
       {"input_ids", DType::I64, {probe_sequences, probe_length}, ids.data()},

@@ -72,7 +72,8 @@ void norms(Setting& s, index_t rows) {
   s.moves("RMSNorm forward", type_name<T>, where, bytes<T, T>(n) + bytes<T>(columns),
           [&] { rms_norm_forward<element_t<Cuda, T>>(s.cuda, vector(w), eps, view(x), view(y)); });
   s.moves("RMSNorm backward", type_name<T>, where, bytes<T, S, S>(n) + bytes<T, S, S>(columns), [&] {
-    rms_norm_backward<element_t<Cuda, T>>(s.cuda, vector(w), vector(d_w), eps, view(x), view(d_y), view(d_x), scratch);
+    rms_norm_backward<element_t<Cuda, T>>(Workspace(s.cuda, scratch), vector(w), vector(d_w), eps, view(x), view(d_y),
+                                          view(d_x));
   });
 }
 

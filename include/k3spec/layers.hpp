@@ -30,6 +30,7 @@
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/scalar_math.hpp>
 #include <k3spec/core/view.hpp>
+#include <k3spec/core/workspace.hpp>
 
 // config: model dimensions as types, their names in config.json, what they must not say, conventions between engines
 #include <k3spec/config/block_drafts.hpp>

@@ -68,8 +68,11 @@ struct Setting {
     embedding_forward<T>(Cpu{}, Vector<const index_t>(ids.data(), slots), table(), noise);
     using Config = typename Draft::config;
     const BlockVisibility visible{&anchor, nullptr, nullptr, Config::sliding_window, Config::block_causal};
-    Backbone::template forward<T>(Cpu{}, Draft::backbone(w), Rows<const T, Draft::target_width>(states.data(), context),
-                                  noise, {1, context, 1, slots}, visible, acts);
+    Backbone::template forward<T>(
+        Cpu{}, Draft::backbone(w),
+        typename Backbone::template Inputs<T, BlockVisibility>{
+            Rows<const T, Draft::target_width>(states.data(), context), noise, {1, context, 1, slots}, visible},
+        acts);
     Rows<accumulate_t<T>, Small::vocab_size> logits;
     take_rows(arena, count, logits);
     const auto out = acts.out.rows(slots - count, count);

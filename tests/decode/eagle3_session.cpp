@@ -60,9 +60,12 @@ struct Setting {
     }
     Arena arena(1 << 23);
     const auto acts = Draft::template Activations<T>::allocate(arena, rows, count);
-    Draft::template forward<T>(Cpu{}, parameters.weights(), Vector<const index_t>(ids.data(), rows), rows,
-                               Rows<const T, Draft::aux_width>(aux.data(), rows), CausalVisibility{nullptr, rows},
-                               RotaryPositions{positions.data()}, acts);
+    Draft::template forward<T>(
+        Cpu{}, parameters.weights(),
+        typename Draft::template Inputs<T, CausalVisibility>{
+            Vector<const index_t>(ids.data(), rows), rows, Rows<const T, Draft::aux_width>(aux.data(), rows),
+            CausalVisibility{nullptr, rows}, RotaryPositions{positions.data()}},
+        acts);
     Rows<T, Draft::hidden> x;
     Rows<S, Draft::draft_vocabulary> logits;
     take_rows(arena, 1, x), take_rows(arena, 1, logits);

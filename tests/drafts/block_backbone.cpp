@@ -102,27 +102,32 @@ struct Run {
   void forward() {
     Arena memory;
     const auto acts = allocate(memory);
-    Backbone::template forward<T>(Cpu{threads}, parameters.weights(), target_rows(), noise_rows(), span,
-                                  blocks.visible(), acts);
+    Backbone::template forward<T>(
+        Cpu{threads}, parameters.weights(),
+        typename Backbone::template Inputs<T, BlockVisibility>{target_rows(), noise_rows(), span, blocks.visible()},
+        acts);
     take_out(acts.out);
   }
   using InputGradients = typename Backbone::template InputGradients<S>;
-  static constexpr InputGradients no_gradients{{}, {}, Into::nothing, Into::nothing};
+  static constexpr InputGradients no_gradients{};
   InputGradients input_gradients() {
     return {Matrix<S>(d_noise.data(), span.noise_rows(), hidden), Matrix<S>(d_target.data(), blocks.context, width)};
   }
   void run(bool inputs = true) {
     Arena memory;
     const auto acts = allocate(memory);
-    Backbone::template forward<T>(Cpu{threads}, parameters.weights(), target_rows(), noise_rows(), span,
-                                  blocks.visible(), acts);
+    Backbone::template forward<T>(
+        Cpu{threads}, parameters.weights(),
+        typename Backbone::template Inputs<T, BlockVisibility>{target_rows(), noise_rows(), span, blocks.visible()},
+        acts);
     take_out(acts.out);
     Arena scratch(Backbone::template scratch_bytes<T>(span.context_rows(), span.noise_rows()));
     scratch.poison();
     gradients.zero();
-    Backbone::template backward<T>(Cpu{threads}, parameters.weights(), gradients.weights(), target_rows(), noise_rows(),
-                                   span, blocks.visible(), acts, Rows<const S, hidden>(d_out.data(), span.noise_rows()),
-                                   inputs ? input_gradients() : no_gradients, scratch);
+    Backbone::template backward<T>(
+        Workspace(Cpu{threads}, scratch), parameters.weights(), gradients.weights(),
+        typename Backbone::template Inputs<T, BlockVisibility>{target_rows(), noise_rows(), span, blocks.visible()},
+        acts, Rows<const S, hidden>(d_out.data(), span.noise_rows()), inputs ? input_gradients() : no_gradients);
     CHECK(scratch.used() == 0);
     CHECK(scratch.peak() == scratch.capacity());
   }

@@ -142,9 +142,12 @@ std::vector<float> outputs(const Parameters<Draft, float>& parameters) requires(
   Arena arena(plan_bytes(plan));
   const auto acts = plan(arena);
   const auto w = parameters.weights();
-  Draft::template forward<float>(Cpu{1}, w, Vector<const index_t>(ids.data(), rows), rows,
-                                 Rows<const float, Draft::aux_width>(aux.data(), rows), CausalVisibility{nullptr, rows},
-                                 RotaryPositions{nullptr, rows}, acts);
+  Draft::template forward<float>(
+      Cpu{1}, w,
+      typename Draft::template Inputs<float, CausalVisibility>{
+          Vector<const index_t>(ids.data(), rows), rows, Rows<const float, Draft::aux_width>(aux.data(), rows),
+          CausalVisibility{nullptr, rows}, RotaryPositions{nullptr, rows}},
+      acts);
   std::vector<float> x(rows * Draft::hidden), logits(rows * Draft::draft_vocabulary);
   const Rows<float, Draft::hidden> head_in(x.data(), rows);
   Draft::head_input(Cpu{1}, w, acts.step(0).out, head_in);
@@ -163,9 +166,12 @@ std::vector<float> outputs(const Parameters<Draft, float>& parameters) requires(
   Arena arena(plan_bytes(plan));
   const auto acts = plan(arena);
   Backbone::template forward<float>(
-      Cpu{1}, Draft::backbone(parameters.weights()), Rows<const float, Draft::target_width>(target.data(), context),
-      Rows<const float, Draft::hidden>(noise.data(), slots), BlockSpan{1, context, 1, slots},
-      BlockVisibility{&anchor, nullptr, nullptr, Draft::config::sliding_window, Draft::config::block_causal}, acts);
+      Cpu{1}, Draft::backbone(parameters.weights()),
+      typename Backbone::template Inputs<float, BlockVisibility>{
+          Rows<const float, Draft::target_width>(target.data(), context),
+          Rows<const float, Draft::hidden>(noise.data(), slots), BlockSpan{1, context, 1, slots},
+          BlockVisibility{&anchor, nullptr, nullptr, Draft::config::sliding_window, Draft::config::block_causal}},
+      acts);
   return {acts.out.data(), acts.out.data() + acts.out.size()};
 }
 

@@ -169,11 +169,11 @@ struct MLALaw : laws::Defaults {
     const auto g = Scratch<T>::allocate(b.scratch, c.shape);
     TttGradients<accumulate_t<T>> d{g.gradient.d_q.matrix(), {}};
     d.d_steps.add({g.d_kv.matrix(), g.d_k_rope.matrix()});
-    Layer::template output_backward<T>(c.device, c.w, b.d_w, s.layer, b.d_y, g.gradient, b.scratch);
+    Layer::template output_backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, s.layer, b.d_y, g.gradient);
     ttt_attention_backward(c.device, problem(c), s.attended(), g.gradient.d_o, d, b.scratch);
     Layer::rotate_back(c.device, RotaryPositions{nullptr, c.shape.length}, g.gradient.d_q, g.d_k_rope);
-    Layer::template project_backward<T>(c.device, c.w, b.d_w, c.x[0], s.layer, g.gradient, g.d_kv, g.d_k_rope, b.d_x[0],
-                                        b.scratch);
+    Layer::template project_backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, c.x[0], s.layer,
+                                        g.gradient.with_keys({g.d_kv, g.d_k_rope}), b.d_x[0]);
   }
 };
 

@@ -55,8 +55,8 @@ struct MarkovLaw : laws::Defaults {
   static void backward(const laws::Call<MarkovLaw, T>& c, const laws::Back<MarkovLaw, T>& b) {
     evaluate(c.device, expr::as_expression(0.0), c.saved.d_previous);
     Layer::template add_logits_backward<T>(c.device, c.w, b.d_w, c.saved.latent, b.d_y, c.saved.d_latent);
-    Layer::template backward<T>(c.device, c.w, b.d_w, c.ids, c.shape.length, c.saved, c.saved.d_latent,
-                                c.saved.d_previous, b.d_x[0], b.scratch, Into::accumulate);
+    Layer::template backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, {c.ids, c.shape.length}, c.saved,
+                                {c.saved.d_latent, c.saved.d_previous, {b.d_x[0], Into::accumulate}});
   }
 };
 
@@ -81,8 +81,8 @@ struct ConfidenceLaw : laws::Defaults {
   }
   template <class T>
   static void backward(const laws::Call<ConfidenceLaw, T>& c, const laws::Back<ConfidenceLaw, T>& b) {
-    Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y,
-                                {b.d_x[0], b.d_x[1], Into::accumulate, Into::accumulate}, b.scratch);
+    Layer::template backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, c.x[0], c.saved, b.d_y,
+                                {{b.d_x[0], Into::accumulate}, {b.d_x[1], Into::accumulate}});
   }
 };
 

@@ -91,8 +91,10 @@ struct UnrollLaw : laws::Defaults {
   static RotaryPositions positions(const auto& c) { return {c.fixture.positions.data()}; }
   template <class T>
   static void forward(const laws::Call<UnrollLaw, T>& c) {
-    Layer::template forward<T>(c.device, c.w, c.ids, c.shape.length, rows_of<Layer::aux_width>(c.x[0]), visible(c),
-                               positions(c), c.saved.acts);
+    Layer::template forward<T>(c.device, c.w,
+                               typename Layer::template Inputs<T, CausalVisibility>{
+                                   c.ids, c.shape.length, rows_of<Layer::aux_width>(c.x[0]), visible(c), positions(c)},
+                               c.saved.acts);
     for (index_t k = 0; k < steps; ++k) {
       const auto& x = c.saved.x[static_cast<std::size_t>(k)];
       Layer::head_input(c.device, c.w, c.saved.acts.step(k).out, x);
@@ -103,13 +105,15 @@ struct UnrollLaw : laws::Defaults {
   static void backward(const laws::Call<UnrollLaw, T>& c, const laws::Back<UnrollLaw, T>& b) {
     for (index_t k = 0; k < steps; ++k) {
       const auto n = static_cast<std::size_t>(k);
-      Layer::template head_backward<T>(c.device, c.w, b.d_w, c.saved.acts.step(k).out, c.saved.x[n],
-                                       b.d_y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary),
-                                       c.saved.d_out[n], b.scratch);
+      Layer::template head_backward<T>(
+          Workspace(c.device, b.scratch), c.w, b.d_w, c.saved.acts.step(k).out, c.saved.x[n],
+          b.d_y.columns(k * Layer::draft_vocabulary, Layer::draft_vocabulary), c.saved.d_out[n]);
     }
-    Layer::template backward<T>(
-        c.device, c.w, b.d_w, c.shape.length, rows_of<Layer::aux_width>(c.x[0]), visible(c), positions(c), c.saved.acts,
-        std::span<const Rows<accumulate_t<T>, Layer::hidden>>(c.saved.d_out), b.d_x[0], b.scratch);
+    Layer::template backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w,
+                                typename Layer::template Inputs<T, CausalVisibility>{
+                                    {}, c.shape.length, rows_of<Layer::aux_width>(c.x[0]), visible(c), positions(c)},
+                                c.saved.acts, std::span<const Rows<accumulate_t<T>, Layer::hidden>>(c.saved.d_out),
+                                b.d_x[0]);
   }
 };
 

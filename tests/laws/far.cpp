@@ -56,15 +56,20 @@ struct BackboneLaw : Defaults {
   static BlockVisibility visible(const auto& c) { return {c.fixture.anchors.data(), nullptr, nullptr, 5, true}; }
   template <class T>
   static void forward(const Call<BackboneLaw, T>& c) {
-    Layer::template forward<T>(c.device, c.w, rows_of<Layer::target_width>(c.x[0]), rows_of<Layer::hidden>(c.x[1]),
-                               span(c.shape), visible(c), c.saved.acts);
+    Layer::template forward<T>(
+        c.device, c.w,
+        typename Layer::template Inputs<T, BlockVisibility>{rows_of<Layer::target_width>(c.x[0]),
+                                                            rows_of<Layer::hidden>(c.x[1]), span(c.shape), visible(c)},
+        c.saved.acts);
     evaluate(c.device, expr::arg<0>, c.y, c.saved.acts.out);
   }
   template <class T>
   static void backward(const Call<BackboneLaw, T>& c, const Back<BackboneLaw, T>& b) {
-    Layer::template backward<T>(c.device, c.w, b.d_w, rows_of<Layer::target_width>(c.x[0]),
-                                rows_of<Layer::hidden>(c.x[1]), span(c.shape), visible(c), c.saved.acts,
-                                rows_of<Layer::hidden>(b.d_y), {b.d_x[1], b.d_x[0]}, b.scratch);
+    Layer::template backward<T>(
+        Workspace(c.device, b.scratch), c.w, b.d_w,
+        typename Layer::template Inputs<T, BlockVisibility>{rows_of<Layer::target_width>(c.x[0]),
+                                                            rows_of<Layer::hidden>(c.x[1]), span(c.shape), visible(c)},
+        c.saved.acts, rows_of<Layer::hidden>(b.d_y), {b.d_x[1], b.d_x[0]});
   }
 };
 

@@ -35,7 +35,7 @@ struct WrongInputGradient : Healthy {
 };
 struct AddsToInputGradient : Healthy {
   static void backward(const auto& c, const auto& b) {
-    Layer::backward(c.device, c.w, b.d_w, c.x[0], b.d_y, b.d_x[0], Into::accumulate);
+    Layer::backward(c.device, c.w, b.d_w, c.x[0], b.d_y, {b.d_x[0], Into::accumulate});
   }
 };
 struct LeavesAnOutput : Healthy {

@@ -29,7 +29,7 @@ struct RMSNormLaw : Defaults {
   }
   static void forward(const auto& c) { Layer::forward(c.device, c.w, 1e-5, c.x[0], c.y); }
   static void backward(const auto& c, const auto& b) {
-    Layer::backward(c.device, c.w, b.d_w, 1e-5, c.x[0], b.d_y, b.d_x[0], b.scratch);
+    Layer::backward(Workspace(c.device, b.scratch), c.w, b.d_w, 1e-5, c.x[0], b.d_y, b.d_x[0]);
   }
 };
 
@@ -38,7 +38,8 @@ template <index_t N>
 struct AddingNormLaw : RMSNormLaw<N> {
   static constexpr std::array inputs{Input{N, Gradient::accumulated}};
   static void backward(const auto& c, const auto& b) {
-    KimiRMSNorm<N>::backward(c.device, c.w, b.d_w, 1e-5, c.x[0], b.d_y, b.d_x[0], b.scratch, Into::accumulate);
+    KimiRMSNorm<N>::backward(Workspace(c.device, b.scratch), c.w, b.d_w, 1e-5, c.x[0], b.d_y,
+                             {b.d_x[0], Into::accumulate});
   }
 };
 
@@ -65,7 +66,7 @@ struct MlpLaw : Defaults {
   }
   template <class T>
   static void backward(const Call<MlpLaw, T>& c, const Back<MlpLaw, T>& b) {
-    Layer::template backward<T>(c.device, c.w, b.d_w, c.x[0], c.saved, b.d_y, b.d_x[0], b.scratch);
+    Layer::template backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, c.x[0], c.saved, b.d_y, b.d_x[0]);
   }
 };
 

@@ -34,7 +34,8 @@ TEST_CASE("a view of another width is refused by the layer's and the argument's 
   CHECK_THROWS_WITH_AS(normed(wrong, right), "KimiRMSNorm: x: found 2 x 64, wanted 2 x 96", Error);
   CHECK_THROWS_WITH_AS(normed(right, wrong), "KimiRMSNorm: y: found 2 x 64, wanted 2 x 96", Error);
   const auto back = [&](Two& x, Two& d_y, const Matrix<float>& d_x, Into into = Into::overwrite) {
-    KimiRMSNorm<96>::backward(cpu, norm.weights(), d_norm.weights(), 1e-5, x.view(), d_y.view(), d_x, scratch, into);
+    KimiRMSNorm<96>::backward(Workspace(cpu, scratch), norm.weights(), d_norm.weights(), 1e-5, x.view(), d_y.view(),
+                              {d_x, into});
   };
   Two d_x(96);
   CHECK_NOTHROW(back(right, right, d_x.view()));

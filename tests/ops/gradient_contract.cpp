@@ -188,8 +188,8 @@ void markov_holds() {
     Head::template forward<double>(device, model.w(), ids, m.draws(6, Head::hidden), 3, saved);
     const auto d_previous = m.draws(6, Head::rank);
     const Rows<double, Head::rank> d_latent = m.rows<Head::rank>(6);
-    Head::template backward<double>(device, model.w(), model.d_w(), ids, 3, saved, d_latent, d_previous, d_x,
-                                    m.scratch(), into);
+    Head::template backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), {ids, 3}, saved,
+                                    {d_latent, d_previous, {d_x, into}});
     return model.learnt();
   });
 }
@@ -204,8 +204,8 @@ void aux_holds() {
     const auto aux = m.rows<Aux::width>(5), normed = m.rows<Aux::width>(5);
     const auto h = m.rows<Aux::hidden>(5);
     Aux::template forward<double>(device, model.w(), aux, normed, h);
-    Aux::template backward<double>(device, model.w(), model.d_w(), aux, normed, m.rows<Aux::hidden>(5), d_x,
-                                   m.scratch(), into);
+    Aux::template backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), aux, normed,
+                                   m.rows<Aux::hidden>(5), {d_x, into});
     return model.learnt();
   });
 }
@@ -221,18 +221,22 @@ void eagle3_holds() {
     const auto acts = m.planned([](auto& a) { return Draft::template Activations<double>::allocate(a, 6, 2); });
     const auto aux = m.rows<Draft::aux_width>(6);
     const CausalVisibility visible{nullptr, 3};
-    Draft::template forward<double>(device, model.w(), ids, 3, aux, visible, {nullptr, 3}, acts);
+    Draft::template forward<double>(
+        device, model.w(),
+        typename Draft::template Inputs<double, CausalVisibility>{ids, 3, aux, visible, {nullptr, 3}}, acts);
     const std::vector d_outs{m.rows<Draft::hidden>(6), m.rows<Draft::hidden>(6)};
-    Draft::template backward<double>(device, model.w(), model.d_w(), 3, aux, visible, {nullptr, 3}, acts, d_outs, d_x,
-                                     m.scratch(), into);
+    Draft::template backward<double>(
+        Workspace(device, m.scratch()), model.w(), model.d_w(),
+        typename Draft::template Inputs<double, CausalVisibility>{{}, 3, aux, visible, {nullptr, 3}}, acts, d_outs,
+        {d_x, into});
     return model.learnt();
   });
   holds("Eagle3Draft: d_out", 4, Draft::hidden, [&](Draws& m, const Matrix<double>& d_x, Into into) {
     model.gradients.zero();
     const auto out = m.rows<Draft::hidden>(4), x = m.rows<Draft::hidden>(4);
     Draft::head_input(device, model.w(), out, x);
-    Draft::template head_backward<double>(device, model.w(), model.d_w(), out, x, m.draws(4, Draft::draft_vocabulary),
-                                          d_x, m.scratch(), into);
+    Draft::template head_backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), out, x,
+                                          m.draws(4, Draft::draft_vocabulary), {d_x, into});
     return model.learnt();
   });
 }
@@ -253,29 +257,30 @@ TEST_CASE("gradients of inputs: norms and products") {
   holds("rms_norm: d_x", 3, 5, [](Draws& m, const Matrix<double>& d_x, Into into) {
     Numbers d_w(5);
     const auto w = m.draws(1, 5);
-    rms_norm_backward<double>(device, Vector<const double>(w.data(), 5), Vector<double>(d_w.data(), 5), 1e-5,
-                              m.draws(3, 5), m.draws(3, 5), d_x, m.scratch(), into);
+    rms_norm_backward<double>(Workspace(device, m.scratch()), Vector<const double>(w.data(), 5),
+                              Vector<double>(d_w.data(), 5), 1e-5, m.draws(3, 5), m.draws(3, 5), {d_x, into});
     return d_w;
   });
   Model<KimiRMSNorm<5>> norm;
   holds("KimiRMSNorm: d_x", 3, 5, [&](Draws& m, const Matrix<double>& d_x, Into into) {
     norm.gradients.zero();
-    KimiRMSNorm<5>::backward(device, norm.w(), norm.d_w(), 1e-5, m.draws(3, 5), m.draws(3, 5), d_x, m.scratch(), into);
+    KimiRMSNorm<5>::backward(Workspace(device, m.scratch()), norm.w(), norm.d_w(), 1e-5, m.draws(3, 5), m.draws(3, 5),
+                             {d_x, into});
     return norm.learnt();
   });
   Model<Linear<5, 4>> linear;
   holds("Linear: d_x", 3, 5, [&](Draws& m, const Matrix<double>& d_x, Into into) {
     linear.gradients.zero();
-    Linear<5, 4>::backward(device, linear.w(), linear.d_w(), m.draws(3, 5), m.draws(3, 4), d_x, into);
+    Linear<5, 4>::backward(device, linear.w(), linear.d_w(), m.draws(3, 5), m.draws(3, 4), {d_x, into});
     return linear.learnt();
   });
   holds("Linear: backward_input", 3, 5, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-    Linear<5, 4>::backward_input(device, linear.w(), m.draws(3, 4), d_x, into);
+    Linear<5, 4>::backward_input(device, linear.w(), m.draws(3, 4), {d_x, into});
     return Numbers();
   });
   Model<BiasedLinear<5, 4>> biased;
   holds("BiasedLinear: backward_input", 3, 5, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-    BiasedLinear<5, 4>::backward_input(device, biased.w(), m.draws(3, 4), d_x, into);
+    BiasedLinear<5, 4>::backward_input(device, biased.w(), m.draws(3, 4), {d_x, into});
     return Numbers();
   });
   holds("copy", 3, 5, [](Draws& m, const Matrix<double>& y, Into into) {
@@ -296,7 +301,7 @@ TEST_CASE("gradients of inputs: gated MLPs") {
     const auto saved = m.planned([](auto& a) { return Mlp::Saved<double>::allocate(a, 3); });
     const auto x = m.draws(3, 5), y = m.draws(3, 5);
     Mlp::forward<double>(device, model.w(), x, y, saved);
-    Mlp::backward<double>(device, model.w(), model.d_w(), x, saved, m.draws(3, 5), d_x, m.scratch(), into);
+    Mlp::backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), x, saved, m.draws(3, 5), {d_x, into});
     return model.learnt();
   });
 }
@@ -376,14 +381,14 @@ TEST_CASE("gradients of inputs: latent attention's projections") {
     };
     holds("MLA: d_x", 3, Layer::input, [&](Draws& m, const Matrix<double>& d_x, Into into) {
       return run(m, [&](const auto& x, const auto& s, const auto& g, const auto& d_kv, const auto& d_k_rope) {
-        Layer::template project_backward<double>(device, model.w(), model.d_w(), x, s, g, d_kv, d_k_rope, d_x,
-                                                 m.scratch(), into);
+        Layer::template project_backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), x, s,
+                                                 g.with_keys({d_kv, d_k_rope}), {d_x, into});
       });
     });
     holds("MLA: d_x of keys", 3, Layer::input, [&](Draws& m, const Matrix<double>& d_x, Into into) {
       return run(m, [&](const auto& x, const auto& s, const auto&, const auto& d_kv, const auto& d_k_rope) {
-        Layer::template keys_backward<double>(device, model.w(), model.d_w(), x, s, d_kv, d_k_rope, d_x, m.scratch(),
-                                              into);
+        Layer::template keys_backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), x, s,
+                                              {d_kv, d_k_rope}, {d_x, into});
       });
     });
   };
@@ -400,7 +405,7 @@ TEST_CASE("gradients of inputs: DSpark's heads") {
   holds("MarkovHead: d_latent", 3, Markov::rank, [&](Draws& m, const Matrix<double>& d_x, Into into) {
     markov.gradients.zero();
     const auto latent = m.draws(3, Markov::rank), d_logits = m.draws(3, Markov::vocabulary);
-    Markov::add_logits_backward<double>(device, markov.w(), markov.d_w(), latent, d_logits, d_x, into);
+    Markov::add_logits_backward<double>(device, markov.w(), markov.d_w(), latent, d_logits, {d_x, into});
     return markov.learnt();
   });
   using Confidence = ConfidenceHead<refusals::Dspark>;
@@ -410,16 +415,16 @@ TEST_CASE("gradients of inputs: DSpark's heads") {
     const auto saved = m.planned([](auto& a) { return Confidence::Saved<double>::allocate(a, 3); });
     const auto hidden = m.draws(3, Confidence::hidden);
     Confidence::forward<double>(device, confidence.w(), hidden, m.draws(3, Confidence::rank), m.draws(3, 1), saved);
-    Confidence::backward<double>(device, confidence.w(), confidence.d_w(), hidden, saved, m.draws(3, 1), d,
-                                 m.scratch());
+    Confidence::backward<double>(Workspace(device, m.scratch()), confidence.w(), confidence.d_w(), hidden, saved,
+                                 m.draws(3, 1), d);
     return confidence.learnt();
   };
   for (const Into others : other_ways) {
     holds("ConfidenceHead: d_hidden", 3, Confidence::hidden, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-      return run(m, {d_x, m.nans(3, Confidence::rank), into, others});
+      return run(m, {{d_x, into}, {m.nans(3, Confidence::rank), others}});
     });
     holds("ConfidenceHead: d_previous", 3, Confidence::rank, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-      return run(m, {m.nans(3, Confidence::hidden), d_x, others, into});
+      return run(m, {{m.nans(3, Confidence::hidden), others}, {d_x, into}});
     });
   }
 }
@@ -436,17 +441,20 @@ TEST_CASE("gradients of inputs: block drafts") {
     const auto acts = m.planned([](auto& a) { return Backbone::Activations<double>::allocate(a, 5, 6); });
     const auto target = m.rows<width>(5);
     const auto noise = m.rows<hidden>(6), d_out = m.rows<hidden>(6);
-    Backbone::forward<double>(device, model.w(), target, noise, span, visible, acts);
-    Backbone::backward<double>(device, model.w(), model.d_w(), target, noise, span, visible, acts, d_out, d,
-                               m.scratch());
+    Backbone::forward<double>(device, model.w(),
+                              typename Backbone::template Inputs<double, BlockVisibility>{target, noise, span, visible},
+                              acts);
+    Backbone::backward<double>(
+        Workspace(device, m.scratch()), model.w(), model.d_w(),
+        typename Backbone::template Inputs<double, BlockVisibility>{target, noise, span, visible}, acts, d_out, d);
     return model.learnt();
   };
   for (const Into others : other_ways) {
     holds("BlockBackbone: d_noise", 6, hidden, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-      return run(m, {d_x, m.nans(5, width), into, others});
+      return run(m, {{d_x, into}, {m.nans(5, width), others}});
     });
     holds("BlockBackbone: d_target_hidden", 5, width, [&](Draws& m, const Matrix<double>& d_x, Into into) {
-      return run(m, {m.nans(6, hidden), d_x, others, into});
+      return run(m, {{m.nans(6, hidden), others}, {d_x, into}});
     });
   }
   using Layer = Backbone::Layer;
@@ -460,8 +468,9 @@ TEST_CASE("gradients of inputs: block drafts") {
     Layer::before_attention<double>(device, one.w(), x, saved);
     Layer::attend<double>(device, one.w(), span, Layer::attention_keys<double>(of_context), visible, saved);
     Layer::after_attention<double>(device, one.w(), x, saved);
-    Layer::backward<double>(device, one.w(), one.d_w(), context, x, span, visible, of_context, saved, d, d_x, into,
-                            m.scratch());
+    Layer::backward<double>(Workspace(device, m.scratch()), one.w(), one.d_w(),
+                            typename Layer::template Pattern<BlockVisibility>{span, visible}, {context, of_context},
+                            {x, saved}, {d, {d_x, into}});
     return one.learnt();
   });
 }

@@ -27,8 +27,10 @@ class AlphaAtSides {
         memory_(plan_bytes([&](ArenaPlan& a) { Eagle3Activations<Draft, double>::allocate(a, c.rows, c.steps()); })) {
     acts_ = Eagle3Activations<Draft, double>::allocate(memory_, c.rows, c.steps());
     const auto batch = c.batch();
-    Draft::template forward<double>(Cpu{}, c.parameters.weights(), batch.input_ids, c.length, batch.aux, visible(),
-                                    positions(), acts_);
+    Draft::template forward<double>(Cpu{}, c.parameters.weights(),
+                                    typename Draft::template Inputs<double, CausalVisibility>{
+                                        batch.input_ids, c.length, batch.aux, visible(), positions()},
+                                    acts_);
     p_.resize(static_cast<std::size_t>(c.rows * n));
     const Matrix<double> p(p_.data(), c.rows, n);
     c.teacher().selected_logits(Cpu{}, 0, p);
@@ -48,9 +50,11 @@ class AlphaAtSides {
       d_out.emplace_back(d_outs.back().data(), c.rows);
       head(k, sides[static_cast<std::size_t>(k)], d_out.back(), scratch);
     }
-    Draft::template backward<double>(Cpu{}, c.parameters.weights(), case_.gradients.weights(), c.length, c.batch().aux,
-                                     visible(), positions(), acts_, std::span<const Rows<double, Draft::hidden>>(d_out),
-                                     Matrix<double>(case_.d_aux.data(), c.rows, Draft::aux_width), scratch);
+    Draft::template backward<double>(
+        Workspace(Cpu{}, scratch), c.parameters.weights(), case_.gradients.weights(),
+        typename Draft::template Inputs<double, CausalVisibility>{{}, c.length, c.batch().aux, visible(), positions()},
+        acts_, std::span<const Rows<double, Draft::hidden>>(d_out),
+        Matrix<double>(case_.d_aux.data(), c.rows, Draft::aux_width));
   }
 
  private:
@@ -77,8 +81,8 @@ class AlphaAtSides {
     for (index_t r = 0; r < case_.rows; ++r) {
       if (supervised(r, k)) row(k, p_.data() + (r + k) * n, of(logits).row(r), of(other).row(r), of(d_logits).row(r));
     }
-    Draft::template head_backward<double>(Cpu{}, w, case_.gradients.weights(), acts_.step(k).out, xv, of(d_logits),
-                                          d_out, scratch);
+    Draft::template head_backward<double>(Workspace(Cpu{}, scratch), w, case_.gradients.weights(), acts_.step(k).out,
+                                          xv, of(d_logits), d_out);
   }
 
   bool supervised(index_t r, index_t k) const {

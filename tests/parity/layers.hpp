@@ -53,8 +53,8 @@ void rms_norm(const std::string& folder) {
   const auto& device = test::device<D>(2);
   arena_t<D> scratch(device, Norm::scratch_bytes<element_t<D, T>>(x.matrix(24).extent(0)));
   Norm::forward(device, model.parameters.weights(), eps, x.matrix(24), y.matrix(24));
-  Norm::backward(device, model.parameters.weights(), model.gradients.weights(), eps, x.matrix(24), d_y.matrix(24),
-                 d_x.matrix(24), scratch);
+  Norm::backward(Workspace(device, scratch), model.parameters.weights(), model.gradients.weights(), eps, x.matrix(24),
+                 d_y.matrix(24), d_x.matrix(24));
   compare(ref, "output.y", y, tolerance<T>);
   compare(ref, "grad.input.x", d_x, tolerance<T>);
   model.compare_gradients(ref);
@@ -95,8 +95,8 @@ void mlp(const std::string& name, index_t hidden) {
                    }));
   const auto saved = Saved::allocate(arena, rows);
   Mlp::forward(device, model.parameters.weights(), x.matrix(hidden), y.matrix(hidden), saved);
-  Mlp::backward(device, model.parameters.weights(), model.gradients.weights(), x.matrix(hidden), saved,
-                d_y.matrix(hidden), d_x.matrix(hidden), arena);
+  Mlp::backward(Workspace(device, arena), model.parameters.weights(), model.gradients.weights(), x.matrix(hidden),
+                saved, d_y.matrix(hidden), d_x.matrix(hidden));
   compare(ref, "output.y", y, tolerance<T>);
   compare(ref, "grad.input.x", d_x, tolerance<T>);
   model.compare_gradients(ref);

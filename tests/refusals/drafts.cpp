@@ -56,9 +56,9 @@ TEST_CASE("EAGLE-3: auxiliary states") {
                         a.rows<float, Aux::width>("normed", 3), a.rows<float, Aux::hidden>("h", 3));
   });
   refuses({"drafts/aux_projection.hpp backward"}, [&](Arguments& a) {
-    Aux::backward<float>(device, model.w(), model.d_w(), a.rows<const float, Aux::width>("aux", 3, Blame::any),
-                         a.rows<float, Aux::width>("normed", 3), a.rows<float, Aux::hidden>("d_h", 3),
-                         a.matrix<float>("d_aux", 3, Aux::width), a.scratch());
+    Aux::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                         a.rows<const float, Aux::width>("aux", 3, Blame::any), a.rows<float, Aux::width>("normed", 3),
+                         a.rows<float, Aux::hidden>("d_h", 3), a.matrix<float>("d_aux", 3, Aux::width));
   });
 }
 
@@ -90,15 +90,18 @@ TEST_CASE("EAGLE-3") {
   });
   refuses({"drafts/eagle3_draft.hpp forward"}, [&](Arguments& a) {
     const auto ids = a.tokens("ids", {0, 1, 2, 3, 4, 22}, 23, Blame::any);
-    Draft::forward<float>(device, model.w(), ids, a.index("length", length, 4), aux(a), CausalVisibility{},
-                          RotaryPositions{}, activations(a));
+    Draft::forward<float>(device, model.w(),
+                          typename Draft::template Inputs<float, CausalVisibility>{
+                              ids, a.index("length", length, 4), aux(a), CausalVisibility{}, RotaryPositions{}},
+                          activations(a));
   });
   refuses({"drafts/eagle3_draft.hpp step_forward", "drafts/eagle3_draft.hpp before_attention"}, [&](Arguments& a) {
     const auto s = step(a);
     AttentionSteps<const float> keys;
     keys.add(s.keys());
     Draft::step_forward<float>(device, model.w(), s, a.rows<const float, Draft::hidden>("hidden_in", rows, Blame::any),
-                               AttentionSpan{2, length, length}, keys, CausalVisibility{}, RotaryPositions{});
+                               typename Draft::template SeenKeys<float, CausalVisibility>{{2, length, length}, keys, {}},
+                               RotaryPositions{});
   });
   refuses({"drafts/eagle3_draft.hpp after_attention"}, [&](Arguments& a) {
     const auto s =
@@ -115,21 +118,25 @@ TEST_CASE("EAGLE-3") {
   });
   refuses({"drafts/eagle3_head.hpp head_backward"}, [&](Arguments& a) {
     Draft::head_backward<float>(
-        device, model.w(), model.d_w(), a.matrix<const float>("out", 3, Draft::hidden, Blame::any),
-        a.matrix<const float>("x", 3, Draft::hidden), a.matrix<const float>("d_logits", 3, Draft::draft_vocabulary),
-        a.matrix<float>("d_out", 3, Draft::hidden), a.scratch());
+        Workspace(device, a.scratch()), model.w(), model.d_w(),
+        a.matrix<const float>("out", 3, Draft::hidden, Blame::any), a.matrix<const float>("x", 3, Draft::hidden),
+        a.matrix<const float>("d_logits", 3, Draft::draft_vocabulary), a.matrix<float>("d_out", 3, Draft::hidden));
   });
   refuses({"drafts/eagle3_draft.hpp backward"}, [&](Arguments& a) {
     const std::vector<index_t> ids(rows);
     const auto acts = a.planned_right([](auto& arena) { return Draft::Activations<float>::allocate(arena, rows, 2); });
-    Draft::forward<float>(device, model.w(), Vector<const index_t>(ids.data(), rows), length,
-                          Rows<const float, Draft::aux_width>(a.memory<float>(rows * Draft::aux_width), rows),
-                          CausalVisibility{}, RotaryPositions{}, acts);
+    Draft::forward<float>(device, model.w(),
+                          typename Draft::template Inputs<float, CausalVisibility>{
+                              Vector<const index_t>(ids.data(), rows), length,
+                              Rows<const float, Draft::aux_width>(a.memory<float>(rows * Draft::aux_width), rows),
+                              CausalVisibility{}, RotaryPositions{}},
+                          acts);
     std::vector<Rows<float, Draft::hidden>> d_outs;
     for (index_t k = a.extent("d_outs", 2); k > 0; --k) d_outs.push_back(a.rows<float, Draft::hidden>("d_outs", rows));
-    Draft::backward<float>(device, model.w(), model.d_w(), a.index("length", length, 4), aux(a), CausalVisibility{},
-                           RotaryPositions{}, acts, d_outs, a.matrix<float>("d_aux", rows, Draft::aux_width),
-                           a.scratch());
+    Draft::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                           typename Draft::template Inputs<float, CausalVisibility>{
+                               {}, a.index("length", length, 4), aux(a), CausalVisibility{}, RotaryPositions{}},
+                           acts, d_outs, a.matrix<float>("d_aux", rows, Draft::aux_width));
   });
   refuses({"drafts/eagle3_activations.hpp step"}, [](Arguments& a) {
     const auto acts = a.planned_right([](auto& arena) { return Draft::Activations<float>::allocate(arena, rows, 2); });
@@ -158,10 +165,12 @@ TEST_CASE("a block draft's layer") {
     Layer::after_attention<float>(device, model.w(), a.matrix<const float>("x", rows, hidden), saved(a, "x"));
   });
   refuses({"drafts/block_layer.hpp backward"}, [&](Arguments& a) {
-    Layer::backward<float>(device, model.w(), model.d_w(), a.matrix<const float>("context", 5, hidden),
-                           a.matrix<const float>("x", rows, hidden), span, visible(), keys(a, "context_keys"),
-                           saved(a, "s"), a.matrix<float>("d_x", rows, hidden), a.matrix<float>("d_context", 5, hidden),
-                           Into::overwrite, a.scratch());
+    Layer::backward<float>(
+        Workspace(device, a.scratch()), model.w(), model.d_w(),
+        typename Layer::template Pattern<BlockVisibility>{span, visible()},
+        {a.matrix<const float>("context", 5, hidden), keys(a, "context_keys")},
+        {a.matrix<const float>("x", rows, hidden), saved(a, "s")},
+        {a.matrix<float>("d_x", rows, hidden), {a.matrix<float>("d_context", 5, hidden), Into::overwrite}});
   });
 }
 
@@ -174,8 +183,11 @@ TEST_CASE("a block draft's backbone") {
     return a.planned_right([&](auto& arena) { return Layer::Activations<float>::allocate(arena, context, noise); });
   };
   refuses({"drafts/block_backbone.hpp forward"}, [&](Arguments& a) {
-    Layer::forward<float>(device, model.w(), a.rows<const float, width>("target_hidden", 5),
-                          a.rows<const float, hidden>("noise", rows), span, visible(), activations(a));
+    Layer::forward<float>(device, model.w(),
+                          typename Layer::template Inputs<float, BlockVisibility>{
+                              a.rows<const float, width>("target_hidden", 5),
+                              a.rows<const float, hidden>("noise", rows), span, visible()},
+                          activations(a));
   });
   refuses({"drafts/block_backbone.hpp project_context"}, [&](Arguments& a) {
     Layer::project_context<float>(device, model.w(), a.rows<const float, width>("target_hidden", 5, Blame::any),
@@ -188,10 +200,11 @@ TEST_CASE("a block draft's backbone") {
                                 [](index_t, const auto&) {});
   });
   refuses({"drafts/block_backbone.hpp backward"}, [&](Arguments& a) {
-    Layer::backward<float>(device, model.w(), model.d_w(), a.rows<const float, width>("target_hidden", 5),
-                           a.rows<const float, hidden>("noise", rows), span, visible(), activations(a),
-                           a.rows<const float, hidden>("d_out", rows),
-                           {a.matrix<float>("d_noise", rows, hidden), a.matrix<float>("d_target_hidden", 5, width)},
-                           a.scratch());
+    Layer::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                           typename Layer::template Inputs<float, BlockVisibility>{
+                               a.rows<const float, width>("target_hidden", 5),
+                               a.rows<const float, hidden>("noise", rows), span, visible()},
+                           activations(a), a.rows<const float, hidden>("d_out", rows),
+                           {a.matrix<float>("d_noise", rows, hidden), a.matrix<float>("d_target_hidden", 5, width)});
   });
 }

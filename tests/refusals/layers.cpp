@@ -63,8 +63,8 @@ TEST_CASE("linear layers with a bias") {
     Layer::backward_input(device, model.w(), d_y, a.matrix<float>("d_x", 3, 5, Blame::any));
   });
   refuses({"layers/biased_linear.hpp backward_weight"}, [&](Arguments& a) {
-    Layer::backward_weight(device, model.d_w(), a.matrix<const float>("x", 3, 5, Blame::any),
-                           a.matrix<const float>("d_y", 3, 4), a.scratch());
+    Layer::backward_weight(Workspace(device, a.scratch()), model.d_w(), a.matrix<const float>("x", 3, 5, Blame::any),
+                           a.matrix<const float>("d_y", 3, 4));
   });
 }
 
@@ -77,8 +77,8 @@ TEST_CASE("norms") {
   });
   refuses({"layers/kimi_rms_norm.hpp backward"}, [&](Arguments& a) {
     const auto x = a.matrix<const float>("x", 3, 5, Blame::any);
-    Layer::backward(device, model.w(), model.d_w(), 1e-5, x, a.matrix<const float>("d_y", 3, 5),
-                    a.matrix<float>("d_x", 3, 5), a.scratch());
+    Layer::backward(Workspace(device, a.scratch()), model.w(), model.d_w(), 1e-5, x, a.matrix<const float>("d_y", 3, 5),
+                    a.matrix<float>("d_x", 3, 5));
   });
 }
 
@@ -90,9 +90,9 @@ TEST_CASE("gated MLPs") {
                           saved<Layer>(a, "saved", 3));
   });
   refuses({"layers/gated_mlp.hpp backward"}, [&](Arguments& a) {
-    Layer::backward<float>(device, model.w(), model.d_w(), a.matrix<const float>("x", 3, 5, Blame::any),
-                           saved<Layer>(a, "saved", 3), a.matrix<const float>("d_y", 3, 5),
-                           a.matrix<float>("d_x", 3, 5), a.scratch());
+    Layer::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                           a.matrix<const float>("x", 3, 5, Blame::any), saved<Layer>(a, "saved", 3),
+                           a.matrix<const float>("d_y", 3, 5), a.matrix<float>("d_x", 3, 5));
   });
 }
 
@@ -106,10 +106,10 @@ TEST_CASE("DSpark's confidence head") {
                           saved<Layer>(a, "saved", 3));
   });
   refuses({"layers/confidence_head.hpp backward"}, [&](Arguments& a) {
-    Layer::backward<float>(
-        device, model.w(), model.d_w(), a.matrix<const float>("hidden_states", 3, hidden, Blame::any),
-        saved<Layer>(a, "saved", 3), a.matrix<const float>("d_logits", 3, 1),
-        {a.matrix<float>("d_hidden", 3, hidden), a.matrix<float>("d_previous", 3, rank)}, a.scratch());
+    Layer::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                           a.matrix<const float>("hidden_states", 3, hidden, Blame::any), saved<Layer>(a, "saved", 3),
+                           a.matrix<const float>("d_logits", 3, 1),
+                           {a.matrix<float>("d_hidden", 3, hidden), a.matrix<float>("d_previous", 3, rank)});
   });
 }
 
@@ -142,9 +142,11 @@ TEST_CASE("DSpark's Markov head") {
   refuses({"layers/markov_head.hpp backward"}, [&](Arguments& a) {
     const auto previous = a.tokens("previous", {0, 1, 2, 3, 4, 22}, 23, Blame::any);
     const auto s = all(a);
-    Layer::backward<float>(device, model.w(), model.d_w(), previous, a.index("block_size", 3, 4), s,
-                           a.rows<float, rank>("d_latent", 6), a.matrix<float>("d_previous", 6, rank),
-                           a.matrix<float>("d_hidden", 6, hidden), a.scratch());
+    Layer::backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(),
+                           {previous, a.index("block_size", 3, 4)}, s,
+                           {a.rows<float, rank>("d_latent", 6),
+                            a.matrix<float>("d_previous", 6, rank),
+                            {a.matrix<float>("d_hidden", 6, hidden), Into::overwrite}});
   });
 }
 
@@ -178,13 +180,14 @@ TEST_CASE("latent attention's projections") {
     Layer::output<float>(device, model.w(), x(a), all(a), a.matrix<float>("y", 3, hidden));
   });
   refuses({"layers/mla.hpp output_backward"}, [&](Arguments& a) {
-    Layer::output_backward<float>(device, model.w(), model.d_w(), all(a), a.matrix<const float>("d_y", 3, hidden),
-                                  gradient(a), a.scratch());
+    Layer::output_backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(), all(a),
+                                  a.matrix<const float>("d_y", 3, hidden), gradient(a));
   });
   refuses({"layers/mla.hpp project_backward", "layers/latent_keys.hpp keys_backward"}, [&](Arguments& a) {
-    Layer::project_backward<float>(
-        device, model.w(), model.d_w(), x(a), all(a), gradient(a), a.matrix<const float>("d_kv", 3, kv),
-        a.matrix<const float>("d_k_rope", 3, Layer::rope), a.matrix<float>("d_x", 3, input), a.scratch());
+    Layer::project_backward<float>(Workspace(device, a.scratch()), model.w(), model.d_w(), x(a), all(a),
+                                   gradient(a).with_keys({a.matrix<const float>("d_kv", 3, kv),
+                                                          a.matrix<const float>("d_k_rope", 3, Layer::rope)}),
+                                   a.matrix<float>("d_x", 3, input));
   });
 }
 

@@ -91,9 +91,9 @@ TEST_CASE("rows of a matrix") {
                             a.matrix<float>("y", 3, 5));
   });
   refuses({"ops/rms_norm.hpp rms_norm_backward"}, [](Arguments& a) {
-    rms_norm_backward<float>(device, a.vector<const float>("w", 5), a.vector<float>("d_w", 5), 1e-5,
-                             a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
-                             a.matrix<float>("d_x", 3, 5), a.scratch());
+    rms_norm_backward<float>(Workspace(device, a.scratch()), a.vector<const float>("w", 5), a.vector<float>("d_w", 5),
+                             1e-5, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<const float>("d_y", 3, 5),
+                             a.matrix<float>("d_x", 3, 5));
   });
   const auto moves = [](std::array<RowMove, 2>& both) {
     const Vector<RowMove> view(both.data(), 2);

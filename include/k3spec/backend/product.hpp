@@ -1,11 +1,12 @@
 #pragma once
 /// \file
 /// How a matrix product reads its operands and writes its result, on every device.
-/// defines: Op, Into, further, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
+/// defines: Op, Into, further, Destination, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
 
 #include <string>
 
 #include <k3spec/core/error.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -19,6 +20,26 @@ enum class Into { overwrite, accumulate, nothing };
 
 /// Where a further term of a result goes whose first one went `into`.
 constexpr Into further(Into into) { return into == Into::overwrite ? Into::accumulate : into; }
+
+/// Where the gradient of an input goes, and how. A view alone is overwritten; none is not wanted.
+template <class T>
+struct Destination {
+  Destination() = default;
+  template <AnyView V>
+  Destination(const V& view, Into how = Into::overwrite) : to(as_matrix(view)), into(how) {}
+
+  bool is_wanted() const { return into != Into::nothing; }
+  /// Where a further term goes.
+  Destination more() const { return {to, further(into)}; }
+  /// Refuses a view of another shape where the gradient is wanted.
+  /// \throws Error when it is, and the view has not this shape
+  void check(const char* argument, index_t rows, index_t columns) const {
+    if (is_wanted()) require_shape(argument, to, rows, columns);
+  }
+
+  Matrix<T> to{};
+  Into into = Into::nothing;
+};
 
 /// C [m, n] = op(A) [m, k] · op(B) [k, n]
 struct ProductShape {

@@ -7,6 +7,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 
@@ -39,28 +40,28 @@ struct AuxProjection {
     }
   }
 
-  /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A], as it is asked for.
+  /// d_h [R, H] -> parameter gradients, which accumulate, and d_aux [R, A].
   /// \throws Error on other numbers of rows
   template <class T, Device D, class W, class DW>
-  static void backward(const D& device, const W& w, const DW& d_w, const Rows<const T, width>& aux,
+  static void backward(const Workspace<D>& on, const W& w, const DW& d_w, const Rows<const T, width>& aux,
                        const Rows<T, width>& normed, const Rows<accumulate_t<T>, hidden>& d_h,
-                       const Matrix<accumulate_t<T>>& d_aux, arena_t<D>& scratch, Into into = Into::overwrite) {
+                       const Destination<accumulate_t<T>>& d_aux) {
     using S = accumulate_t<T>;
     require_rows("AuxProjection: d_h", d_h, aux.extent(0));
-    if (into != Into::nothing) require_shape("AuxProjection: d_aux", d_aux, aux.extent(0), width);
+    d_aux.check("AuxProjection: d_aux", aux.extent(0), width);
     if constexpr (Config::fc_norm) require_rows("AuxProjection: normed", normed, aux.extent(0));
     if constexpr (Config::fc_norm) {
-      Scope scope(scratch);
+      Scope scope(on.scratch);
       Rows<S, width> d_normed;
-      take_rows(scratch, aux.extent(0), d_normed);
-      Fc::backward(device, w.fc, d_w.fc, normed, d_h, d_normed);
+      take_rows(on.scratch, aux.extent(0), d_normed);
+      Fc::template backward<T>(on.device, w.fc, d_w.fc, normed, d_h, d_normed);
       for (index_t i = 0; i < count; ++i) {
         const auto n = static_cast<std::size_t>(i);
-        Norm::backward(device, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i),
-                       into == Into::nothing ? Matrix<S>() : part(d_aux, i), scratch, into);
+        const auto of_part = d_aux.is_wanted() ? Destination<S>{part(d_aux.to, i), d_aux.into} : d_aux;
+        Norm::template backward<T>(on, w.fc_norm[n], d_w.fc_norm[n], eps, part(aux, i), part(d_normed, i), of_part);
       }
     } else {
-      Fc::backward(device, w.fc, d_w.fc, aux, d_h, d_aux, into);
+      Fc::template backward<T>(on.device, w.fc, d_w.fc, aux, d_h, d_aux);
     }
   }
 

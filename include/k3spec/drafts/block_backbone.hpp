@@ -9,6 +9,7 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/drafts/block_layer.hpp>
 #include <k3spec/ops/copy.hpp>
 
@@ -71,22 +72,29 @@ struct BlockBackbone : CheckedDFlash<Given> {
     }
   };
 
+  /// What is run: target_hidden [C, A], noise [N, H], the embedded blocks, and who sees whom.
+  template <class T, class Visible>
+  struct Inputs {
+    Rows<const T, target_width> target_hidden;
+    Rows<const T, hidden> noise;
+    BlockSpan span;
+    Visible visible;
+  };
+
   // ---- forward ------------------------------------------------------------------------------------------------
 
   // Each throws Error on other numbers of rows than the span has and the activations were allocated for.
 
-  /// target_hidden [C, A] and noise [N, H], the embedded blocks -> acts.out [N, H]
+  /// x -> acts.out [N, H]
   template <class T, Device D, class Visible, class W>
-  static void forward(const D& device, const W& w, const Rows<const T, target_width>& target_hidden,
-                      const Rows<const T, hidden>& noise, const BlockSpan& span, const Visible& visible,
-                      const Activations<T>& acts) {
-    check_rows(span, target_hidden, noise, acts);
-    project_context<T>(device, w, target_hidden, acts.fc, acts.context);
-    forward_noise<T>(device, w, noise, acts, [&](index_t i, const auto& layer) {
+  static void forward(const D& device, const W& w, const Inputs<T, Visible>& x, const Activations<T>& acts) {
+    check_rows(x, acts);
+    project_context<T>(device, w, x.target_hidden, acts.fc, acts.context);
+    forward_noise<T>(device, w, x.noise, acts, [&](index_t i, const auto& layer) {
       const auto n = static_cast<std::size_t>(i);
       Attention::template project_keys<T>(device, w.layers[n].self_attn, acts.context, acts.context_keys[n]);
-      Layer::template attend<T>(device, w.layers[n], span, Layer::template attention_keys<T>(acts.context_keys[n]),
-                                visible, layer);
+      Layer::template attend<T>(device, w.layers[n], x.span, Layer::template attention_keys<T>(acts.context_keys[n]),
+                                x.visible, layer);
     });
   }
 
@@ -148,45 +156,46 @@ struct BlockBackbone : CheckedDFlash<Given> {
   /// Where the gradients of the inputs go: d_noise [N, H] and d_target_hidden [C, A].
   template <class S>
   struct InputGradients {
-    Matrix<S> d_noise, d_target_hidden;
-    Into into_noise = Into::overwrite, into_target_hidden = Into::overwrite;
+    Destination<S> d_noise, d_target_hidden;
   };
 
-  /// d_out [N, H] -> parameter gradients, which accumulate, and d, as it is asked for.
+  /// d_out [N, H] -> parameter gradients, which accumulate, and d.
   template <class T, Device D, class Visible>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       const Rows<const T, target_width>& target_hidden, const Rows<const T, hidden>& noise,
-                       const BlockSpan& span, const Visible& visible, const Activations<T>& acts,
-                       const Rows<const accumulate_t<T>, hidden>& d_out, const InputGradients<accumulate_t<T>>& d,
-                       arena_t<D>& scratch) {
-    check_rows(span, target_hidden, noise, acts);
-    require_rows("BlockBackbone: d_out", d_out, span.noise_rows());
-    if (d.into_noise != Into::nothing) require_shape("BlockBackbone: d_noise", d.d_noise, span.noise_rows(), hidden);
-    if (d.into_target_hidden != Into::nothing) {
-      require_shape("BlockBackbone: d_target_hidden", d.d_target_hidden, span.context_rows(), target_width);
-    }
-    Scope scope(scratch);
-    const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
-    Norm::backward(device, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x, scratch);
+  static void backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Inputs<std::type_identity_t<T>, Visible>& x, const Activations<T>& acts,
+                       const Rows<const accumulate_t<T>, hidden>& d_out, const InputGradients<accumulate_t<T>>& d) {
+    check_rows(x, acts);
+    check_gradients(x.span, d_out, d);
+    Scope scope(on.scratch);
+    const auto g = Scratch<T>::allocate(on.scratch, x.span.context_rows(), x.span.noise_rows());
+    Norm::backward(on, w.norm, d_w.norm, eps, acts.layers.back().out, d_out, g.d_x);
+    const typename Layer::template Pattern<Visible> pattern{x.span, x.visible};
     for (index_t i = num_layers - 1; i >= 0; --i) {
       const auto n = static_cast<std::size_t>(i);
-      Layer::template backward<T>(device, w.layers[n], d_w.layers[n], acts.context, acts.layer_input(i, noise), span,
-                                  visible, acts.context_keys[n], acts.layers[n], g.d_x, g.d_context,
-                                  i == num_layers - 1 ? Into::overwrite : Into::accumulate, scratch);
+      const Into into = i == num_layers - 1 ? Into::overwrite : Into::accumulate;
+      Layer::template backward<T>(
+          on, w.layers[n], d_w.layers[n], pattern, {acts.context.matrix(), acts.context_keys[n]},
+          {acts.layer_input(i, x.noise).matrix(), acts.layers[n]}, {g.d_x.matrix(), {g.d_context, into}});
     }
-    copy(device, g.d_x, d.d_noise, d.into_noise);
-    Norm::backward(device, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc, scratch);
-    Fc::backward(device, w.fc, d_w.fc, target_hidden, g.d_fc, d.d_target_hidden, d.into_target_hidden);
+    copy(on.device, g.d_x, d.d_noise.to, d.d_noise.into);
+    Norm::backward(on, w.hidden_norm, d_w.hidden_norm, eps, acts.fc, g.d_context, g.d_fc);
+    Fc::backward(on.device, w.fc, d_w.fc, x.target_hidden, g.d_fc, d.d_target_hidden);
   }
 
  private:
-  template <class T>
-  static void check_rows(const BlockSpan& span, const Rows<const T, target_width>& target_hidden,
-                         const Rows<const T, hidden>& noise, const Activations<T>& acts) {
-    require_rows("BlockBackbone: target_hidden", target_hidden, span.context_rows());
-    require_rows("BlockBackbone: noise", noise, span.noise_rows());
-    require_rows("BlockBackbone: activations: context", acts.context, span.context_rows());
-    require_rows("BlockBackbone: activations: out", acts.out, span.noise_rows());
+  template <class T, class Visible>
+  static void check_rows(const Inputs<T, Visible>& x, const Activations<T>& acts) {
+    require_rows("BlockBackbone: target_hidden", x.target_hidden, x.span.context_rows());
+    require_rows("BlockBackbone: noise", x.noise, x.span.noise_rows());
+    require_rows("BlockBackbone: activations: context", acts.context, x.span.context_rows());
+    require_rows("BlockBackbone: activations: out", acts.out, x.span.noise_rows());
+  }
+
+  template <class S>
+  static void check_gradients(const BlockSpan& span, const Rows<const S, hidden>& d_out, const InputGradients<S>& d) {
+    require_rows("BlockBackbone: d_out", d_out, span.noise_rows());
+    d.d_noise.check("BlockBackbone: d_noise", span.noise_rows(), hidden);
+    d.d_target_hidden.check("BlockBackbone: d_target_hidden", span.context_rows(), target_width);
   }
 };
 

@@ -12,6 +12,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/block_attention.hpp>
@@ -159,31 +160,63 @@ struct BlockLayer {
     });
   }
 
-  /// d_x [N, H] holds the gradient of s.out and then that of x. d_context [C, H] goes as it is asked for.
-  template <class T, Device D, class Visible, AnyView Context, AnyView X, AnyView DX, AnyView DC>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       const Context& context, const X& x, const BlockSpan& span, const Visible& visible,
-                       const Keys<T>& context_keys, const Saved<T>& s, const DX& d_x, const DC& d_context, Into into,
-                       arena_t<D>& scratch) {
-    require_shape("BlockLayer: context", context, span.context_rows(), hidden);
-    require_shape("BlockLayer: x", x, span.noise_rows(), hidden);
-    require_rows("BlockLayer: context_keys", context_keys.kv_a, span.context_rows());
-    require_rows("BlockLayer: s", s.input, span.noise_rows());
-    require_shape("BlockLayer: d_x", d_x, span.noise_rows(), hidden);
-    if (into != Into::nothing) require_shape("BlockLayer: d_context", d_context, span.context_rows(), hidden);
-    Scope scope(scratch);
-    const auto g = Scratch<T>::allocate(scratch, span.context_rows(), span.noise_rows());
-    Mlp::backward(device, w.mlp, d_w.mlp, s.normed, s.mlp, d_x, g.d_normed, scratch);
-    Norm::backward(device, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed, d_x,
-                   scratch, Into::accumulate);
-    Attention::output_backward(device, w.self_attn, d_w.self_attn, s.attention, d_x, g.attention, scratch);
-    block_attention_backward(device, attention_problem<T>(span, attention_keys<T>(context_keys), visible, s),
-                             s.attended(), g.attention.d_o, g.of_attention(), scratch);
-    Attention::template keys_backward<T>(device, w.self_attn, d_w.self_attn, context, context_keys, g.d_context_kv,
-                                         g.d_context_k_rope, d_context, scratch, into);
-    Attention::project_backward(device, w.self_attn, d_w.self_attn, s.input, s.attention, g.attention, g.d_kv,
-                                g.d_k_rope, g.d_normed, scratch);
-    Norm::backward(device, w.input_layernorm, d_w.input_layernorm, eps, x, g.d_normed, d_x, scratch, Into::accumulate);
+  /// Who sees whom.
+  template <class Visible>
+  struct Pattern {
+    BlockSpan span;
+    Visible visible;
+  };
+  /// The rows that a layer read, and what it kept of them: of the context its keys.
+  template <class T>
+  struct ContextRows {
+    Matrix<const T> rows;  ///< [C, H]
+    const Keys<T>& keys;
+  };
+  template <class T>
+  struct NoiseRows {
+    Matrix<const T> rows;  ///< [N, H]
+    const Saved<T>& saved;
+  };
+  /// d_x [N, H] holds the gradient of saved.out and then that of the noise's rows.
+  template <class S>
+  struct InputGradients {
+    Matrix<S> d_x;
+    Destination<S> d_context;  ///< [C, H]
+  };
+
+  /// Parameter gradients accumulate.
+  template <class T, Device D, class Visible>
+  static void backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Pattern<Visible>& pattern, const ContextRows<std::type_identity_t<T>>& context,
+                       const NoiseRows<std::type_identity_t<T>>& noise, const InputGradients<accumulate_t<T>>& d) {
+    check_rows<T>(pattern.span, context, noise, d);
+    const auto& [span, visible] = pattern;
+    const Saved<T>& s = noise.saved;
+    Scope scope(on.scratch);
+    const auto g = Scratch<T>::allocate(on.scratch, span.context_rows(), span.noise_rows());
+    Mlp::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, d.d_x, g.d_normed);
+    Norm::backward(on, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
+                   {d.d_x, Into::accumulate});
+    Attention::output_backward(on, w.self_attn, d_w.self_attn, s.attention, d.d_x, g.attention);
+    block_attention_backward(on.device, attention_problem<T>(span, attention_keys<T>(context.keys), visible, s),
+                             s.attended(), g.attention.d_o, g.of_attention(), on.scratch);
+    Attention::template keys_backward<T>(on, w.self_attn, d_w.self_attn, context.rows, context.keys,
+                                         {g.d_context_kv.matrix(), g.d_context_k_rope.matrix()}, d.d_context);
+    Attention::project_backward(on, w.self_attn, d_w.self_attn, s.input, s.attention,
+                                g.attention.with_keys({g.d_kv.matrix(), g.d_k_rope.matrix()}), g.d_normed);
+    Norm::backward(on, w.input_layernorm, d_w.input_layernorm, eps, noise.rows, g.d_normed, {d.d_x, Into::accumulate});
+  }
+
+ private:
+  template <class T>
+  static void check_rows(const BlockSpan& span, const ContextRows<T>& context, const NoiseRows<T>& noise,
+                         const InputGradients<accumulate_t<T>>& d) {
+    require_shape("BlockLayer: context", context.rows, span.context_rows(), hidden);
+    require_shape("BlockLayer: x", noise.rows, span.noise_rows(), hidden);
+    require_rows("BlockLayer: context_keys", context.keys.kv_a, span.context_rows());
+    require_rows("BlockLayer: s", noise.saved.input, span.noise_rows());
+    require_shape("BlockLayer: d_x", d.d_x, span.noise_rows(), hidden);
+    d.d_context.check("BlockLayer: d_context", span.context_rows(), hidden);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/drafts/eagle3_head.hpp>
@@ -97,6 +98,25 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   template <class T>
   using Scratch = Eagle3Scratch<Eagle3Draft, T>;
 
+  /// What is run: ids [R], in sequences of `length`, aux [R, A], who sees whom, and the positions of step 0.
+  template <class T, class Visible>
+  struct Inputs {
+    Vector<const placed_as_t<index_t, T>> ids;
+    index_t length;
+    Rows<const T, aux_width> aux;
+    Visible visible;
+    RotaryPositions positions;
+
+    AttentionSpan span() const { return {aux.extent(0) / length, length, length}; }
+  };
+  /// The keys that a step's queries see.
+  template <class T, class Visible>
+  struct SeenKeys {
+    AttentionSpan span;
+    AttentionSteps<const T> steps;  ///< of steps 0 … k, this one's last
+    Visible visible;
+  };
+
   // ---- forward ------------------------------------------------------------------------------------------------
 
   // Each throws Error on other numbers of rows than were allocated, and on a token that is none.
@@ -108,21 +128,19 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     Aux::template forward<T>(device, w, aux, acts.aux_normed, acts.fc);
   }
 
-  /// A step's attention over the keys of `steps`.
+  /// A step's attention.
   template <class T, class Visible>
-  static TttProblem<Heads, T, Visible> attention_problem(const Step<T>& s, const AttentionSpan& span,
-                                                         const AttentionSteps<const T>& steps, const Visible& visible) {
-    return {span, s.attention.q.matrix(), steps, visible, Scale::template of<scalar_t<T>>(Heads::qk)};
+  static TttProblem<Heads, T, Visible> attention_problem(const Step<T>& s, const SeenKeys<T, Visible>& keys) {
+    return {keys.span, s.attention.q.matrix(), keys.steps, keys.visible, Scale::template of<scalar_t<T>>(Heads::qk)};
   }
 
-  /// One step on s.ids [R] and `hidden_in` [R, H]; `steps` are the keys of steps 0 … k, this one's last.
+  /// One step on s.ids [R] and `hidden_in` [R, H].
   /// With a span of fewer queries than keys, steps[0] is a cache and this step's keys are not among steps unless later.
   template <class T, Device D, class Visible, class W>
   static void step_forward(const D& device, const W& w, const Step<T>& s, const Rows<const T, hidden>& hidden_in,
-                           const AttentionSpan& span, const AttentionSteps<const T>& steps, const Visible& visible,
-                           const RotaryPositions& positions) {
+                           const SeenKeys<std::type_identity_t<T>, Visible>& keys, const RotaryPositions& positions) {
     before_attention(device, w, s, hidden_in, positions);
-    ttt_attention_forward(device, attention_problem<T>(s, span, steps, visible), s.attended());
+    ttt_attention_forward(device, attention_problem<T>(s, keys), s.attended());
     after_attention(device, w, s, hidden_in);
   }
 
@@ -152,21 +170,19 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     if constexpr (Config::norm_output) Norm::forward(device, w.norm, eps, s.state, s.out);
   }
 
-  /// Runs all steps. Step k's ids are `ids` shifted left by k within each sequence, 0 past the end.
-  /// ids [R]; sequences of `length` tokens each. `positions` are those of step 0; step k's are k further.
+  /// Runs all steps. Step k's ids are x.ids shifted left by k within each sequence, 0 past the end, and its positions
+  /// are k further than those of step 0.
   template <class T, Device D, class Visible, class W>
-  static void forward(const D& device, const W& w, Vector<const placed_as_t<index_t, T>> ids, index_t length,
-                      const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
-                      const Activations<T>& acts) {
-    check_rows(ids.extent(0), length, aux, acts);
-    const AttentionSpan span{ids.extent(0) / length, length, length};
-    project_hidden_states(device, w, aux, acts);
-    AttentionSteps<const T> keys;
+  static void forward(const D& device, const W& w, const Inputs<T, Visible>& x, const Activations<T>& acts) {
+    check_rows(x, acts);
+    require_rows("Eagle3Draft: ids", x.ids, acts.fc.extent(0));
+    project_hidden_states(device, w, x.aux, acts);
+    SeenKeys<T, Visible> keys{x.span(), {}, x.visible};
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
-      shift_left(device, ids, length, k, s.ids);
-      keys.add(s.keys());
-      step_forward<T>(device, w, s, acts.hidden_in(k), span, keys, visible, positions.shifted(k));
+      shift_left(device, x.ids, x.length, k, s.ids);
+      keys.steps.add(s.keys());
+      step_forward<T>(device, w, s, acts.hidden_in(k), keys, x.positions.shifted(k));
     }
   }
 
@@ -188,83 +204,94 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   }
 
   /// d_outs[k] [R, H] = d loss / d out of step k, as the head left it; overwritten on the way (it also gathers what the
-  /// next step sends back). Parameter gradients accumulate. d_aux [R, A] goes as it is asked for.
+  /// next step sends back). Parameter gradients accumulate. d_aux [R, A].
   template <class T, Device D, class Visible>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, index_t length,
-                       const Rows<const T, aux_width>& aux, const Visible& visible, const RotaryPositions& positions,
-                       const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
-                       const Matrix<accumulate_t<T>>& d_aux, arena_t<D>& scratch, Into into = Into::overwrite) {
+  static void backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Inputs<std::type_identity_t<T>, Visible>& x, const Activations<T>& acts,
+                       std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
+                       const Destination<accumulate_t<T>>& d_aux) {
     using S = accumulate_t<T>;
-    const index_t rows = acts.fc.extent(0);
-    check_rows(rows, length, aux, acts);
-    require_count("Eagle3Draft: d_outs", static_cast<index_t>(d_outs.size()), acts.count, " steps");
-    for (const auto& d_out : d_outs) require_rows("Eagle3Draft: d_outs", d_out, rows);
-    if (into != Into::nothing) require_shape("Eagle3Draft: d_aux", d_aux, rows, aux_width);
-    Scope scope(scratch);
-    const auto g = Scratch<T>::allocate(scratch, rows, acts.count);
-    const AttentionSpan span{rows / length, length, length};
-    AttentionSteps<const T> keys;
+    check_rows(x, acts);
+    check_gradients<T>(acts, d_outs, d_aux);
+    Scope scope(on.scratch);
+    const auto g = Scratch<T>::allocate(on.scratch, acts.fc.extent(0), acts.count);
+    SeenKeys<T, Visible> keys{x.span(), {}, x.visible};
     TttGradients<S> of_attention{g.attention.d_q.matrix(), {}};
     for (std::size_t k = 0; k < static_cast<std::size_t>(acts.count); ++k) {
-      keys.add(acts.steps[k].keys());
+      keys.steps.add(acts.steps[k].keys());
       of_attention.d_steps.add({g.d_kv[k].matrix(), g.d_k_rope[k].matrix()});
     }
     for (index_t k = acts.count - 1; k >= 0; --k) {
       const auto n = static_cast<std::size_t>(k);
-      const auto& s = acts.step(k);
-      after_attention_backward(device, w, d_w, s, d_outs[n], g, scratch);
-      keys.count = of_attention.d_steps.count = k + 1;
+      after_attention_backward(on, w, d_w, acts.step(k), d_outs[n], g);
+      keys.steps.count = of_attention.d_steps.count = k + 1;
       of_attention.into_steps = k == acts.count - 1 ? Into::overwrite : Into::accumulate;
-      ttt_attention_backward(device, attention_problem<T>(s, span, keys, visible), s.attended(), g.attention.d_o,
-                             of_attention, scratch);
-      Attention::rotate_back(device, positions.shifted(k), g.attention.d_q, g.d_k_rope[n]);
-      Attention::project_backward(device, w.self_attn, d_w.self_attn, s.fused, s.attention, g.attention, g.d_kv[n],
-                                  g.d_k_rope[n], g.d_fused, scratch);
-      inputs_backward(device, w, d_w, acts, k, g, scratch);
-      if (k > 0) add(device, g.d_middle, d_outs[n - 1]);
+      attention_backward(on, acts.step(k), keys, of_attention, x.positions.shifted(k), g);
+      Attention::project_backward(on, w.self_attn, d_w.self_attn, acts.step(k).fused, acts.step(k).attention,
+                                  g.attention.with_keys({g.d_kv[n].matrix(), g.d_k_rope[n].matrix()}), g.d_fused);
+      inputs_backward(on, w, d_w, acts, k, g);
+      if (k > 0) add(on.device, g.d_middle, d_outs[n - 1]);
     }
-    Aux::template backward<T>(device, w, d_w, aux, acts.aux_normed, g.d_middle, d_aux, scratch, into);
+    Aux::template backward<T>(on, w, d_w, x.aux, acts.aux_normed, g.d_middle, d_aux);
   }
 
  private:
-  template <class T>
-  static void check_rows(index_t rows, index_t length, const Rows<const T, aux_width>& aux,
-                         const Activations<T>& acts) {
-    if (length < 1 || rows % length != 0) {
-      throw Error("Eagle3Draft: length", std::to_string(length), "a divisor of " + std::to_string(rows));
+  template <class T, class Visible>
+  static void check_rows(const Inputs<T, Visible>& x, const Activations<T>& acts) {
+    const index_t rows = acts.fc.extent(0);
+    if (x.length < 1 || rows % x.length != 0) {
+      throw Error("Eagle3Draft: length", std::to_string(x.length), "a divisor of " + std::to_string(rows));
     }
-    require_rows("Eagle3Draft: aux", aux, rows);
-    require_rows("Eagle3Draft: activations", acts.fc, rows);
+    require_rows("Eagle3Draft: aux", x.aux, rows);
+  }
+
+  template <class T>
+  static void check_gradients(const Activations<T>& acts, std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
+                              const Destination<accumulate_t<T>>& d_aux) {
+    require_count("Eagle3Draft: d_outs", static_cast<index_t>(d_outs.size()), acts.count, " steps");
+    for (const auto& d_out : d_outs) require_rows("Eagle3Draft: d_outs", d_out, acts.fc.extent(0));
+    d_aux.check("Eagle3Draft: d_aux", acts.fc.extent(0), aux_width);
   }
 
   /// d_out of a step -> g.d_middle (complete but for hidden_norm's share) and g.attention.d_o, d_gate.
   template <class T, Device D, AnyView DOut>
-  static void after_attention_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                                       const Step<T>& s, const DOut& d_out, const Scratch<T>& g, arena_t<D>& scratch) {
+  static void after_attention_backward(const Workspace<D>& on, const Weights<const T>& w,
+                                       const Weights<accumulate_t<T>>& d_w, const Step<T>& s, const DOut& d_out,
+                                       const Scratch<T>& g) {
     if constexpr (Config::norm_output) {
-      Norm::backward(device, w.norm, d_w.norm, eps, s.state, d_out, g.d_state, scratch);
+      Norm::backward(on, w.norm, d_w.norm, eps, s.state, d_out, g.d_state);
     } else {
-      copy(device, d_out, g.d_state);
+      copy(on.device, d_out, g.d_state);
     }
-    Mlp::backward(device, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed, scratch);
-    copy(device, g.d_state, g.d_middle);
-    Norm::backward(device, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
-                   g.d_middle, scratch, Into::accumulate);
-    Attention::output_backward(device, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention, scratch);
+    Mlp::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed);
+    copy(on.device, g.d_state, g.d_middle);
+    Norm::backward(on, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
+                   {g.d_middle, Into::accumulate});
+    Attention::output_backward(on, w.self_attn, d_w.self_attn, s.attention, g.d_middle, g.attention);
+  }
+
+  /// g.attention.d_o -> d, the last step's rope slices turned back.
+  template <class T, Device D, class Visible>
+  static void attention_backward(const Workspace<D>& on, const Step<T>& s, const SeenKeys<T, Visible>& keys,
+                                 const TttGradients<accumulate_t<T>>& d, const RotaryPositions& positions,
+                                 const Scratch<T>& g) {
+    ttt_attention_backward(on.device, attention_problem<T>(s, keys), s.attended(), g.attention.d_o, d, on.scratch);
+    const Matrix<accumulate_t<T>>& d_k_rope = d.d_steps[d.d_steps.count - 1].k_rope;
+    Attention::rotate_back(on.device, positions, g.attention.d_q, d_k_rope);
   }
 
   /// g.d_fused -> the embedding, both input norms, and g.d_middle += the hidden state's share.
   template <class T, Device D>
-  static void inputs_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                              const Activations<T>& acts, index_t k, const Scratch<T>& g, arena_t<D>& scratch) {
+  static void inputs_backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Activations<T>& acts, index_t k, const Scratch<T>& g) {
     const auto& s = acts.step(k);
-    Norm::backward(device, w.input_layernorm, d_w.input_layernorm, eps, s.embeds,
-                   g.d_fused.template columns<0, hidden>(), g.d_embeds, scratch);
+    Norm::backward(on, w.input_layernorm, d_w.input_layernorm, eps, s.embeds, g.d_fused.template columns<0, hidden>(),
+                   g.d_embeds);
     if constexpr (Config::train_embeddings) {
-      embedding_backward<accumulate_t<T>>(device, s.ids, Config::pad_token_id, g.d_embeds, d_w.embed_tokens);
+      embedding_backward<accumulate_t<T>>(on.device, s.ids, Config::pad_token_id, g.d_embeds, d_w.embed_tokens);
     }
-    Norm::backward(device, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
-                   g.d_fused.template columns<hidden, hidden>(), g.d_middle, scratch, Into::accumulate);
+    Norm::backward(on, w.hidden_norm, d_w.hidden_norm, eps, acts.hidden_in(k),
+                   g.d_fused.template columns<hidden, hidden>(), {g.d_middle, Into::accumulate});
   }
 };
 

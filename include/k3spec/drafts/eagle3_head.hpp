@@ -7,6 +7,7 @@
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/copy.hpp>
@@ -44,24 +45,24 @@ struct Eagle3Head {
     Head::forward(device, w.lm_head, x, logits);
   }
 
-  /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H],
-  /// as it is asked for. scratch: head_scratch_bytes(n).
-  template <class T, Device D, class W, class DW, AnyView Out, AnyView X, AnyView DY, AnyView DX>
-  static void head_backward(const D& device, const W& w, const DW& d_w, const Out& out, const X& x, const DY& d_logits,
-                            const DX& d_out, arena_t<D>& scratch, Into into = Into::overwrite) {
+  /// d_logits [n, draft vocabulary] and the rows `out`, `x` = head_input(out) they came from -> d_out [n, H].
+  /// scratch: head_scratch_bytes(n).
+  template <class T, Device D, class W, class DW, AnyView Out, AnyView X, AnyView DY>
+  static void head_backward(const Workspace<D>& on, const W& w, const DW& d_w, const Out& out, const X& x,
+                            const DY& d_logits, const Destination<accumulate_t<T>>& d_out) {
     const index_t n = out.extent(0);
     require_shape("Eagle3Head: out", out, n, hidden);
     require_shape("Eagle3Head: x", x, n, hidden);
     require_shape("Eagle3Head: d_logits", d_logits, n, draft_vocabulary);
-    if (into != Into::nothing) require_shape("Eagle3Head: d_out", d_out, n, hidden);
+    d_out.check("Eagle3Head: d_out", n, hidden);
     if constexpr (Config::norm_output) {
-      Head::backward(device, w.lm_head, d_w.lm_head, x, d_logits, d_out, into);
+      Head::template backward<T>(on.device, w.lm_head, d_w.lm_head, x, d_logits, d_out);
     } else {
-      Scope scope(scratch);
+      Scope scope(on.scratch);
       Rows<accumulate_t<T>, hidden> d_x;
-      take_rows(scratch, x.extent(0), d_x);
-      Head::backward(device, w.lm_head, d_w.lm_head, x, d_logits, d_x);
-      Norm::backward(device, w.norm, d_w.norm, eps, out, d_x, d_out, scratch, into);
+      take_rows(on.scratch, x.extent(0), d_x);
+      Head::template backward<T>(on.device, w.lm_head, d_w.lm_head, x, d_logits, d_x);
+      Norm::template backward<T>(on, w.norm, d_w.norm, eps, out, d_x, d_out);
     }
   }
 

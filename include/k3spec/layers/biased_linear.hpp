@@ -5,6 +5,7 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/linear.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -48,16 +49,17 @@ struct BiasedLinear {
   }
 
   /// d_x [rows, In] (= or +=) d_y W
-  template <Device D, class W, AnyView DY, AnyView DX>
-  static void backward_input(const D& device, const W& w, const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
-    Product::backward_input(device, w, d_y, d_x, into);
+  template <class T, Device D, AnyView DY>
+  static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y,
+                             const Destination<accumulate_t<T>>& d_x) {
+    Product::template backward_input<T>(device, w, d_y, d_x);
   }
 
-  /// d_W += d_yᵀ x, d_b += Σ_rows d_y. scratch: nothing is taken.
-  template <class S, Device D, AnyView X, AnyView DY, Allocator A>
-  static void backward_weight(const D& device, const Weights<S>& d_w, const X& x, const DY& d_y, A& scratch) {
-    Product::backward_weight(device, d_w, x, d_y);
-    differentiate(device, expr::column<0>, d_y, gradients(accumulate(d_w.bias)), scratch, d_w.bias);
+  /// d_W += d_yᵀ x, d_b += Σ_rows d_y. No scratch is taken.
+  template <class S, Device D, Allocator A, AnyView X, AnyView DY>
+  static void backward_weight(const Workspace<D, A>& on, const Weights<S>& d_w, const X& x, const DY& d_y) {
+    Product::backward_weight(on.device, d_w, x, d_y);
+    differentiate(on.device, expr::column<0>, d_y, gradients(accumulate(d_w.bias)), on.scratch, d_w.bias);
   }
 };
 

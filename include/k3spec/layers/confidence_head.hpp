@@ -6,6 +6,7 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 #include <k3spec/ops/copy.hpp>
 
@@ -83,15 +84,14 @@ struct ConfidenceHead {
   /// Where the gradients of the inputs go: d_hidden [R, H] and, with Markov features, d_previous [R, rank].
   template <class S>
   struct InputGradients {
-    Matrix<S> d_hidden, d_previous;
-    Into into_hidden = Into::overwrite, into_previous = Into::overwrite;
+    Destination<S> d_hidden, d_previous;
   };
 
   /// d_logits [R, 1] -> added to parameter gradients; d as it is asked for.
-  template <class T, Device D, AnyView H, AnyView DY, Allocator A>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+  template <class T, Device D, Allocator A, AnyView H, AnyView DY>
+  static void backward(const Workspace<D, A>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
                        const H& hidden_states, const Saved<T>& saved, const DY& d_logits,
-                       const InputGradients<accumulate_t<T>>& d, A& scratch) {
+                       const InputGradients<accumulate_t<T>>& d) {
     using Views = Operands<T, hidden, H>;
     static_assert(Views::wide && has_columns<DY, 1>, "ConfidenceHead: a view has other columns than the config says");
     static_assert(Views::same && adds_up_as<DY, T>,
@@ -102,13 +102,13 @@ struct ConfidenceHead {
       require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
       check(d, saved, rows);
       const auto row = w.proj.weight.matrix();
-      gemm(device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d.d_hidden, d.into_hidden);
+      gemm(on.device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d.d_hidden.to, d.d_hidden.into);
       if constexpr (with_markov) {
         const auto of_previous = row.columns(hidden, rank);
-        gemm(device, d_logits.matrix(), Op::plain, of_previous, Op::plain, d.d_previous, d.into_previous);
-        Projection::backward_weight(device, d_w.proj, saved.joined, d_logits, scratch);
+        gemm(on.device, d_logits.matrix(), Op::plain, of_previous, Op::plain, d.d_previous.to, d.d_previous.into);
+        Projection::backward_weight(on, d_w.proj, saved.joined, d_logits);
       } else {
-        Projection::backward_weight(device, d_w.proj, hidden_states, d_logits, scratch);
+        Projection::backward_weight(on, d_w.proj, hidden_states, d_logits);
       }
     }
   }
@@ -116,9 +116,9 @@ struct ConfidenceHead {
  private:
   template <class S, class T>
   static void check(const InputGradients<S>& d, const Saved<T>& saved, index_t rows) {
-    if (d.into_hidden != Into::nothing) require_shape("ConfidenceHead: d_hidden", d.d_hidden, rows, hidden);
+    d.d_hidden.check("ConfidenceHead: d_hidden", rows, hidden);
     if constexpr (with_markov) {
-      if (d.into_previous != Into::nothing) require_shape("ConfidenceHead: d_previous", d.d_previous, rows, rank);
+      d.d_previous.check("ConfidenceHead: d_previous", rows, rank);
       require_rows("ConfidenceHead: saved", saved.joined, rows);
     }
   }

@@ -6,6 +6,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 
@@ -103,25 +104,25 @@ struct GatedMLP {
     return plan_bytes([&](ArenaPlan& a) { Scratch<T>::allocate(a, rows); });
   }
 
-  /// d_x goes as it is asked for, parameter gradients accumulate.
-  template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                       const Saved<T>& saved, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
-    using Views = Operands<T, Hidden, X, DY, DX>;
+  /// Parameter gradients accumulate.
+  template <class T, Device D, Allocator A, AnyView X, AnyView DY>
+  static void backward(const Workspace<D, A>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const X& x, const Saved<T>& saved, const DY& d_y, const Destination<accumulate_t<T>>& d_x) {
+    using Views = Operands<T, Hidden, X, DY>;
     static_assert(Views::wide, "GatedMLP: a view has another number of columns than the layer's hidden size");
     static_assert(Views::same, "GatedMLP: a view and the weights mix double with float or bfloat16");
     if constexpr (Views::fit) {
       require_shape("GatedMLP: x", x, x.extent(0), Hidden);
       require_rows("GatedMLP: saved", saved.gate, x.extent(0));
       require_shape("GatedMLP: d_y", d_y, x.extent(0), Hidden);
-      if (into != Into::nothing) require_shape("GatedMLP: d_x", d_x, x.extent(0), Hidden);
-      Scope scope(scratch);
-      const auto s = Scratch<T>::allocate(scratch, x.extent(0));
-      Down::backward(device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
-      differentiate(device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
-                    scratch, saved.gate, saved.up);
-      Up::backward(device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x, into);
-      Up::backward(device, w.up_proj, d_w.up_proj, x, s.d_up, d_x, further(into));
+      d_x.check("GatedMLP: d_x", x.extent(0), Hidden);
+      Scope scope(on.scratch);
+      const auto s = Scratch<T>::allocate(on.scratch, x.extent(0));
+      Down::backward(on.device, w.down_proj, d_w.down_proj, saved.product, d_y, s.d_product);
+      differentiate(on.device, Activation::formula(), s.d_product, gradients(overwrite(s.d_gate), overwrite(s.d_up)),
+                    on.scratch, saved.gate, saved.up);
+      Up::backward(on.device, w.gate_proj, d_w.gate_proj, x, s.d_gate, d_x);
+      Up::backward(on.device, w.up_proj, d_w.up_proj, x, s.d_up, d_x.more());
     }
   }
 };

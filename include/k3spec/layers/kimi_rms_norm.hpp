@@ -6,6 +6,7 @@
 #include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -53,16 +54,16 @@ struct KimiRMSNorm {
     }
   }
 
-  /// d_w accumulates; d_x goes as it is asked for. Saved from the forward pass: x.
-  template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, double eps,
-                       const X& x, const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
-    using Views = Operands<T, N, X, DY, DX>;
+  /// d_w accumulates. Saved from the forward pass: x.
+  template <class T, Device D, Allocator A, AnyView X, AnyView DY>
+  static void backward(const Workspace<D, A>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       double eps, const X& x, const DY& d_y, const Destination<accumulate_t<T>>& d_x) {
+    using Views = Operands<T, N, X, DY>;
     static_assert(Views::wide, "KimiRMSNorm: a view has another number of columns than the norm");
     static_assert(Views::same, "KimiRMSNorm: a view and the weights mix double with float or bfloat16");
     if constexpr (Views::fit) {
       require_shape("KimiRMSNorm: x", x, x.extent(0), N);
-      rms_norm_backward<T>(device, w.weight, d_w.weight, eps, x, d_y, d_x, scratch, into);
+      rms_norm_backward<T>(on, w.weight, d_w.weight, eps, x, d_y, d_x);
     }
   }
 

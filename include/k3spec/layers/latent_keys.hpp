@@ -4,9 +4,11 @@
 /// queries, the context of a block draft, need no more of the layer.
 /// defines: LatentKeys
 
+#include <k3spec/backend/attention_problem.hpp>
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/copy.hpp>
@@ -81,25 +83,27 @@ struct LatentKeys {
     KvB::forward(device, w.kv_b_proj, kv_latent, kv);
   }
 
-  /// The share of keys alone: d_kv, d_k_rope -> d_x, as it is asked for
-  template <class T, Device D, class W, class DW, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
-  static void keys_backward(const D& device, const W& w, const DW& d_w, const X& x, const Keys<T>& k, const DKV& d_kv,
-                            const DKR& d_k_rope, const DX& d_x, arena_t<D>& scratch, Into into = Into::overwrite) {
+  /// The share of keys alone.
+  /// \param d_keys  d_kv [rows, heads·(nope+v)] and d_k_rope [rows, rope]
+  template <class T, Device D, class W, class DW, AnyView X>
+  static void keys_backward(const Workspace<D>& on, const W& w, const DW& d_w, const X& x, const Keys<T>& k,
+                            const AttentionKeys<const accumulate_t<T>>& d_keys,
+                            const Destination<accumulate_t<T>>& d_x) {
     using S = accumulate_t<T>;
     const index_t rows = k.kv_a.extent(0);
     require_shape("MLA: x", x, rows, input);
-    require_shape("MLA: d_kv", d_kv, rows, heads * (nope + v_dim));
-    require_shape("MLA: d_k_rope", d_k_rope, rows, rope);
-    if (into != Into::nothing) require_shape("MLA: d_x", d_x, rows, input);
-    Scope scope(scratch);
+    require_shape("MLA: d_kv", d_keys.kv, rows, heads * (nope + v_dim));
+    require_shape("MLA: d_k_rope", d_keys.k_rope, rows, rope);
+    d_x.check("MLA: d_x", rows, input);
+    Scope scope(on.scratch);
     Rows<S, kv_lora> d_latent;
     Rows<S, kv_lora + rope> d_kv_a;
-    take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_kv_a);
-    KvB::backward(device, w.kv_b_proj, d_w.kv_b_proj, k.kv_latent, d_kv, d_latent);
-    KvNorm::backward(device, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), d_latent,
-                     d_kv_a.template columns<0, kv_lora>(), scratch);
-    copy(device, d_k_rope, d_kv_a.template columns<kv_lora, rope>());
-    KvA::backward(device, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x, into);
+    take_rows(on.scratch, x.extent(0), d_latent), take_rows(on.scratch, x.extent(0), d_kv_a);
+    KvB::template backward<T>(on.device, w.kv_b_proj, d_w.kv_b_proj, k.kv_latent, d_keys.kv, d_latent);
+    KvNorm::template backward<T>(on, w.kv_a_layernorm, d_w.kv_a_layernorm, Config::mla_norm_eps, k.latent(), d_latent,
+                                 d_kv_a.template columns<0, kv_lora>());
+    copy(on.device, d_keys.k_rope, d_kv_a.template columns<kv_lora, rope>());
+    KvA::template backward<T>(on.device, w.kv_a_proj_with_mqa, d_w.kv_a_proj_with_mqa, x, d_kv_a, d_x);
   }
 
   /// Bytes of scratch that keys_backward takes.

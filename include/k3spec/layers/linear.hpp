@@ -64,17 +64,16 @@ struct Linear {
   }
 
   /// d_x [rows, In] (= or +=) d_y W
-  template <class T, Device D, AnyView DY, AnyView DX>
-  static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y, const DX& d_x,
-                             Into into = Into::overwrite) {
-    if (into == Into::nothing) return;
-    using Inputs = Operands<T, In, DX>;
+  template <class T, Device D, AnyView DY>
+  static void backward_input(const D& device, const Weights<const T>& w, const DY& d_y,
+                             const Destination<accumulate_t<T>>& d_x) {
     using Outputs = Operands<T, Out, DY>;
-    static_assert(Inputs::wide && Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
-    static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
-    if constexpr (Inputs::fit && Outputs::fit) {
-      check("Linear: d_x", d_x, "Linear: d_y", d_y);
-      gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.matrix(), into);
+    static_assert(Outputs::wide, "Linear: a view has other columns than the layer's inputs or outputs");
+    static_assert(Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
+    if constexpr (Outputs::fit) {
+      if (!d_x.is_wanted()) return;
+      check("Linear: d_x", d_x.to, "Linear: d_y", d_y);
+      gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.to, d_x.into);
     }
   }
 
@@ -92,12 +91,12 @@ struct Linear {
   }
 
   /// Both of the above. Saved from the forward pass: x.
-  template <class T, Device D, AnyView X, AnyView DY, AnyView DX>
+  template <class T, Device D, AnyView X, AnyView DY>
   static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w, const X& x,
-                       const DY& d_y, const DX& d_x, Into into = Into::overwrite) {
-    if (into != Into::nothing) check("Linear: d_x", d_x, "Linear: d_y", d_y);
+                       const DY& d_y, const Destination<accumulate_t<T>>& d_x) {
+    if (d_x.is_wanted()) check("Linear: d_x", d_x.to, "Linear: d_y", d_y);
     backward_weight(device, d_w, x, d_y);
-    backward_input(device, w, d_y, d_x, into);
+    backward_input(device, w, d_y, d_x);
   }
 
  private:

@@ -17,6 +17,7 @@
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/biased_linear.hpp>
 #include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
@@ -142,15 +143,14 @@ struct MarkovHead {
 
   // ---- backward -----------------------------------------------------------------------------------------------
 
-  /// d_logits [n, vocabulary] -> d_latent [n, rank], as it is asked for
-  template <class T, Device D, AnyView L, AnyView DY, AnyView DL>
+  /// d_logits [n, vocabulary] -> d_latent [n, rank]
+  template <class T, Device D, AnyView L, AnyView DY>
   static void add_logits_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                                  const L& latent, const DY& d_logits, const DL& d_latent,
-                                  Into into = Into::overwrite) {
+                                  const L& latent, const DY& d_logits, const Destination<accumulate_t<T>>& d_latent) {
     require_shape("MarkovHead: latent", latent, latent.extent(0), rank);
     require_shape("MarkovHead: d_logits", d_logits, latent.extent(0), vocabulary);
-    if (into != Into::nothing) require_shape("MarkovHead: d_latent", d_latent, latent.extent(0), rank);
-    Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent, into);
+    d_latent.check("MarkovHead: d_latent", latent.extent(0), rank);
+    Output::backward(device, w.markov_w2, d_w.markov_w2, latent, d_logits, d_latent);
   }
 
   /// Working memory of backward.
@@ -176,39 +176,54 @@ struct MarkovHead {
     return plan_bytes([&](ArenaPlan& a) { Scratch<T>::allocate(a, rows, block_size); });
   }
 
-  /// d_latent [R, rank] -> added to parameter gradients; d_hidden [R, H] as it is asked for. d_previous [R, rank] holds
-  /// what others sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
-  template <class T, Device D, AnyView DL, AnyView DP, AnyView DH, Allocator A>
-  static void backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                       Vector<const placed_as_t<index_t, T>> previous, index_t block_size, const Saved<T>& saved,
-                       const DL& d_latent, const DP& d_previous, const DH& d_hidden, A& scratch,
-                       Into into = Into::overwrite) {
+  /// What forward was given.
+  template <class T>
+  struct Blocks {
+    Vector<const placed_as_t<index_t, T>> previous;  ///< [R]
+    index_t size;
+  };
+  /// What backward is given, and where it sends it.
+  template <class T>
+  struct Gradients {
     using S = accumulate_t<T>;
+    Matrix<const S> d_latent;  ///< [R, rank]
+    /// [R, rank] what others sent back to W₁[prev], or 0; it gathers this head's part, and all of it goes to W₁.
+    Matrix<S> d_previous;
+    Destination<S> d_hidden;  ///< [R, H]
+  };
+
+  /// d.d_latent -> added to parameter gradients, and the rest of d.
+  template <class T, Device D, Allocator A>
+  static void backward(const Workspace<D, A>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                       const Blocks<std::type_identity_t<T>>& blocks, const Saved<T>& saved,
+                       const Gradients<std::type_identity_t<T>>& d) {
+    using S = accumulate_t<T>;
+    const auto& [previous, block_size] = blocks;
     const index_t rows = saved.joined.extent(0);
     check_blocks(block_size, saved);
     require_rows("MarkovHead: previous", previous, rows);
-    require_shape("MarkovHead: d_latent", d_latent, rows, rank);
-    require_shape("MarkovHead: d_previous", d_previous, rows, rank);
-    if (into != Into::nothing) require_shape("MarkovHead: d_hidden", d_hidden, rows, hidden);
-    Scope scope(scratch);
-    const auto g = Scratch<T>::allocate(scratch, previous.extent(0), block_size);
+    require_shape("MarkovHead: d_latent", d.d_latent, rows, rank);
+    require_shape("MarkovHead: d_previous", d.d_previous, rows, rank);
+    d.d_hidden.check("MarkovHead: d_hidden", rows, hidden);
+    Scope scope(on.scratch);
+    const auto g = Scratch<T>::allocate(on.scratch, rows, block_size);
     if constexpr (!projects) {
-      copy(device, d_latent, d_previous, Into::accumulate);
-      if (into == Into::overwrite) zero(device, d_hidden);
+      add(on.device, d.d_latent, d.d_previous);
+      if (d.d_hidden.into == Into::overwrite) zero(on.device, d.d_hidden.to);
     } else {
       if constexpr (gated) {
-        differentiate(device, gate_formula(), d_latent, gradients(overwrite(g.d_z), accumulate(d_previous)), scratch,
-                      saved.z, saved.previous());
-        Projection::backward_input(device, w.gate_proj, g.d_z, g.d_joined);
-        Projection::backward_weight(device, d_w.gate_proj, saved.joined, g.d_z, scratch);
+        differentiate(on.device, gate_formula(), d.d_latent, gradients(overwrite(g.d_z), accumulate(d.d_previous)),
+                      on.scratch, saved.z, saved.previous());
+        Projection::backward_input(on.device, w.gate_proj, g.d_z, g.d_joined);
+        Projection::backward_weight(on, d_w.gate_proj, saved.joined, g.d_z);
       } else {
-        for (index_t k = block_size - 1; k >= 0; --k) step_back(device, w, block_size, k, saved, d_latent, g, scratch);
-        Projection::backward_weight(device, d_w.joint_proj, saved.joined, g.d_z, scratch);
+        for (index_t k = block_size - 1; k >= 0; --k) step_back(on, w, block_size, k, saved, d.d_latent, g);
+        Projection::backward_weight(on, d_w.joint_proj, saved.joined, g.d_z);
       }
-      copy(device, g.d_joined.template columns<previous_at, rank>(), d_previous, Into::accumulate);
-      copy(device, g.d_joined.template columns<hidden_at, hidden>(), d_hidden, into);
+      add(on.device, g.d_joined.template columns<previous_at, rank>(), d.d_previous);
+      copy(on.device, g.d_joined.template columns<hidden_at, hidden>(), d.d_hidden.to, d.d_hidden.into);
     }
-    embedding_backward<S>(device, previous, std::nullopt, d_previous, d_w.markov_w1);
+    embedding_backward<S>(on.device, previous, std::nullopt, d.d_previous, d_w.markov_w1);
   }
 
  private:
@@ -253,26 +268,28 @@ struct MarkovHead {
   }
 
   /// d_z and d_joined of step k; the next step's are known.
-  template <class T, Device D, AnyView DL, Allocator A>
-  static void step_back(const D& device, const Weights<const T>& w, index_t block_size, index_t k,
-                        const Saved<T>& saved, const DL& d_latent, const Scratch<T>& g, A& scratch) {
+  template <class T, Device D, Allocator A>
+  static void step_back(const Workspace<D, A>& on, const Weights<const T>& w, index_t block_size, index_t k,
+                        const Saved<T>& saved, const Matrix<const accumulate_t<T>>& d_latent, const Scratch<T>& g) {
     const auto now = saved.step(block_size, k);
     const auto d_z = every(g.d_z, block_size, k);
     const auto d_joined = every(g.d_joined, block_size, k);
     const auto z_g = now.z.template columns<0, rank>(), z_c = now.z.template columns<rank, rank>();
     const auto d_g = d_z.template columns<0, rank>(), d_c = d_z.template columns<rank, rank>();
-    differentiate(device, output_formula(), every(d_latent, block_size, k),
-                  gradients(overwrite(d_z.template columns<2 * rank, rank>())), scratch,
+    const Rows<const accumulate_t<T>, rank> d_all(d_latent.data(), Extents<dyn, rank>(d_latent.extent(0)),
+                                                  d_latent.row_stride());
+    differentiate(on.device, output_formula(), every(d_all, block_size, k),
+                  gradients(overwrite(d_z.template columns<2 * rank, rank>())), on.scratch,
                   now.z.template columns<2 * rank, rank>());
     const bool last = k + 1 == block_size;
     if (last) {
-      zero(device, d_z.template columns<0, 2 * rank>());
+      zero(on.device, d_z.template columns<0, 2 * rank>());
     } else {
-      differentiate(device, state_formula(), every(g.d_joined, block_size, k + 1).template columns<0, rank>(),
-                    gradients(overwrite(d_g), overwrite(d_c), overwrite(g.d_carry)), scratch, z_g, z_c, now.state());
+      differentiate(on.device, state_formula(), every(g.d_joined, block_size, k + 1).template columns<0, rank>(),
+                    gradients(overwrite(d_g), overwrite(d_c), overwrite(g.d_carry)), on.scratch, z_g, z_c, now.state());
     }
-    Projection::backward_input(device, w.joint_proj, d_z, d_joined);
-    if (!last) copy(device, g.d_carry, d_joined.template columns<0, rank>(), Into::accumulate);
+    Projection::backward_input(on.device, w.joint_proj, d_z, d_joined);
+    if (!last) add(on.device, g.d_carry, d_joined.template columns<0, rank>());
   }
 };
 

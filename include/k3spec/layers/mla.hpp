@@ -11,6 +11,7 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/layers/latent_keys.hpp>
 #include <k3spec/layers/linear.hpp>
@@ -171,6 +172,8 @@ struct MLA : detail::CheckedAttention<Given>, LatentKeys<complete_attention_t<Gi
     using S = accumulate_t<T>;
     Rows<S, heads * v_dim> d_o, d_gate;
     Rows<S, heads * qk_dim> d_q;
+    /// Of the keys, wherever they are: d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope].
+    AttentionKeys<const S> d_keys{};
 
     template <Allocator A>
     static constexpr Gradient allocate(A& a, index_t rows) {
@@ -179,38 +182,43 @@ struct MLA : detail::CheckedAttention<Given>, LatentKeys<complete_attention_t<Gi
       if constexpr (has_gate) take_rows(a, rows, g.d_gate);
       return g;
     }
+    Gradient with_keys(const AttentionKeys<const S>& keys) const {
+      Gradient g = *this;
+      g.d_keys = keys;
+      return g;
+    }
   };
 
   /// d_y [rows, hidden] -> g.d_o, g.d_gate
   template <class T, Device D, AnyView DY>
-  static void output_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                              const Saved<T>& s, const DY& d_y, const Gradient<T>& g, arena_t<D>& scratch) {
+  static void output_backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                              const Saved<T>& s, const DY& d_y, const Gradient<T>& g) {
     using S = accumulate_t<T>;
     require_shape("MLA: d_y", d_y, s.o.extent(0), hidden);
     require_rows("MLA: g", g.d_o, s.o.extent(0));
-    O::backward_weight(device, d_w.o_proj, s.projected(), d_y);
+    O::backward_weight(on.device, d_w.o_proj, s.projected(), d_y);
     if constexpr (has_gate) {
-      Scope scope(scratch);
+      Scope scope(on.scratch);
       Rows<S, heads * v_dim> d_gated;
-      take_rows(scratch, d_y.extent(0), d_gated);
-      O::backward_input(device, w.o_proj, d_y, d_gated);
-      differentiate(device, output_gate_formula(), d_gated, gradients(overwrite(g.d_o), overwrite(g.d_gate)), scratch,
-                    s.o, s.gate);
+      take_rows(on.scratch, d_y.extent(0), d_gated);
+      O::backward_input(on.device, w.o_proj, d_y, d_gated);
+      differentiate(on.device, output_gate_formula(), d_gated, gradients(overwrite(g.d_o), overwrite(g.d_gate)),
+                    on.scratch, s.o, s.gate);
     } else {
-      O::backward_input(device, w.o_proj, d_y, g.d_o);
+      O::backward_input(on.device, w.o_proj, d_y, g.d_o);
     }
   }
 
-  /// g.d_q, g.d_gate, d_kv [rows, heads·(nope+v)], d_k_rope [rows, rope] -> d_x [rows, input], as it is asked for
-  template <class T, Device D, AnyView X, AnyView DKV, AnyView DKR, AnyView DX>
-  static void project_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                               const X& x, const Saved<T>& s, const Gradient<T>& g, const DKV& d_kv,
-                               const DKR& d_k_rope, const DX& d_x, arena_t<D>& scratch, Into into = Into::overwrite) {
+  /// g.d_q, g.d_gate and g.d_keys -> d_x [rows, input]
+  template <class T, Device D, AnyView X>
+  static void project_backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                               const X& x, const Saved<T>& s, const Gradient<T>& g,
+                               const Destination<accumulate_t<T>>& d_x) {
     require_rows("MLA: g", g.d_q, x.extent(0));
     require_rows("MLA: s", s.q, x.extent(0));
-    OfKeys::template keys_backward<T>(device, w, d_w, x, s, d_kv, d_k_rope, d_x, scratch, into);
-    query_backward(device, w, d_w, x, s, g, d_x, scratch, further(into));
-    if constexpr (has_gate) G::backward(device, w.g_proj, d_w.g_proj, x, g.d_gate, d_x, further(into));
+    OfKeys::template keys_backward<T>(on, w, d_w, x, s, g.d_keys, d_x);
+    query_backward(on, w, d_w, x, s, g, d_x.more());
+    if constexpr (has_gate) G::backward(on.device, w.g_proj, d_w.g_proj, x, g.d_gate, d_x.more());
   }
 
   /// Bytes of scratch that either stage of backward takes.
@@ -231,21 +239,20 @@ struct MLA : detail::CheckedAttention<Given>, LatentKeys<complete_attention_t<Gi
   }
 
  private:
-  template <class T, Device D, AnyView X, AnyView DX>
-  static void query_backward(const D& device, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
-                             const X& x, const Saved<T>& s, const Gradient<T>& g, const DX& d_x, arena_t<D>& scratch,
-                             Into into) {
+  template <class T, Device D, AnyView X>
+  static void query_backward(const Workspace<D>& on, const Weights<const T>& w, const Weights<accumulate_t<T>>& d_w,
+                             const X& x, const Saved<T>& s, const Gradient<T>& g,
+                             const Destination<accumulate_t<T>>& d_x) {
     using S = accumulate_t<T>;
     if constexpr (has_q_lora) {
-      Scope scope(scratch);
+      Scope scope(on.scratch);
       Rows<S, q_lora> d_latent, d_q_a;
-      take_rows(scratch, x.extent(0), d_latent), take_rows(scratch, x.extent(0), d_q_a);
-      QB::backward(device, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
-      QNorm::backward(device, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a,
-                      scratch);
-      QA::backward(device, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x, into);
+      take_rows(on.scratch, x.extent(0), d_latent), take_rows(on.scratch, x.extent(0), d_q_a);
+      QB::backward(on.device, w.q_b_proj, d_w.q_b_proj, s.q_latent, g.d_q, d_latent);
+      QNorm::backward(on, w.q_a_layernorm, d_w.q_a_layernorm, Config::mla_norm_eps, s.q_a, d_latent, d_q_a);
+      QA::backward(on.device, w.q_a_proj, d_w.q_a_proj, x, d_q_a, d_x);
     } else {
-      Q::backward(device, w.q_proj, d_w.q_proj, x, g.d_q, d_x, into);
+      Q::backward(on.device, w.q_proj, d_w.q_proj, x, g.d_q, d_x);
     }
   }
 };

@@ -12,11 +12,11 @@
 
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/objectives/block_chunk.hpp>
 #include <k3spec/objectives/block_lists.hpp>
 #include <k3spec/objectives/block_totals.hpp>
-#include <k3spec/objectives/input_gradient.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gather_rows.hpp>
 
@@ -81,14 +81,13 @@ class BlockObjective {
 
   /// A whole step: forward, the vocabulary, backward where call.d_w is given.
   template <class Call>
-  auto run(const Call& call, const std::optional<Totals>& totals, const InputGradient<S>& d_target_hidden) {
+  auto run(const Call& call, const std::optional<Totals>& totals, const Destination<S>& d_target_hidden) {
     d_target_hidden.check("batch: d_target_hidden", span_.context_rows(), Draft::target_width);
     const Totals all = count(call.batch).of_step(totals);
     supervised_ = lists_.fill(call.batch, targets_, all.weight);
     in_.upload(call.device);
     embedding_forward<E>(call.device, lists_.noise_ids.device, Own::embedding(call), noise_);
-    Backbone::template forward<E>(call.device, Draft::backbone(call.w), call.batch.target_hidden, noise_, span_,
-                                  visibility(), acts_);
+    Backbone::template forward<E>(call.device, Draft::backbone(call.w), inputs(call), acts_);
     evaluate(call.device, expr::as_expression(0.0), d_out_);  // what rows without supervision keep
     own().begin_heads(call);
     for (index_t first = 0; first < supervised_; first += ChunkRows) {
@@ -144,11 +143,15 @@ class BlockObjective {
   Own& own() { return static_cast<Own&>(*this); }
 
   template <class Call>
-  void backward(const Call& call, const InputGradient<S>& d_target_hidden) {
-    const InputGradient<S> d_noise = own().heads_backward(call);
-    Backbone::template backward<E>(call.device, Draft::backbone(call.w), Draft::backbone(*call.d_w),
-                                   call.batch.target_hidden, noise_, span_, visibility(), acts_, d_out_,
-                                   {d_noise.to, d_target_hidden.to, d_noise.into, d_target_hidden.into}, arena_);
+  typename Backbone::template Inputs<E, BlockVisibility> inputs(const Call& call) const {
+    return {call.batch.target_hidden, noise_, span_, visibility()};
+  }
+
+  template <class Call>
+  void backward(const Call& call, const Destination<S>& d_target_hidden) {
+    const Destination<S> d_noise = own().heads_backward(call);
+    Backbone::template backward<E>(Workspace(call.device, arena_), Draft::backbone(call.w), Draft::backbone(*call.d_w),
+                                   inputs(call), acts_, d_out_, {d_noise, d_target_hidden});
     own().embedding_backward(call);
   }
 

@@ -53,14 +53,14 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
   /// \param d_target_hidden  of batch.target_hidden [R, target_width]
   DFlashSums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
                               const Batch& batch, const std::optional<Totals>& totals = std::nullopt,
-                              const InputGradient<S>& d_target_hidden = {}) {
+                              const Destination<S>& d_target_hidden = {}) {
     return run(Call{device, w, &d_w, target, batch}, totals, d_target_hidden);
   }
   /// The same where each rank has one batch of the step: their totals are summed here. The gradients in d_w are this
   /// rank's part: summed over all ranks they are the step's.
   template <Communicator C>
   DFlashSums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
-                              const Batch& batch, C& comm, const InputGradient<S>& d_target_hidden = {}) {
+                              const Batch& batch, C& comm, const Destination<S>& d_target_hidden = {}) {
     Totals totals = this->count(batch);
     sum(comm, totals);
     return forward_backward(device, w, d_w, target, batch, totals, d_target_hidden);
@@ -77,7 +77,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
     const Batch& batch;
   };
 
-  DFlashSums run(const Call& call, const std::optional<Totals>& totals, const InputGradient<S>& d_target_hidden) {
+  DFlashSums run(const Call& call, const std::optional<Totals>& totals, const Destination<S>& d_target_hidden) {
     require_shape("target: embed_tokens", call.target.embed_tokens, Draft::vocabulary, Draft::hidden);
     require_shape("target: lm_head", call.target.lm_head, Draft::vocabulary, Draft::hidden);
     return Base::run(call, totals, d_target_hidden);
@@ -96,7 +96,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
   static constexpr std::size_t heads_scratch_bytes(const BlockSpan&) { return 0; }
   void begin_heads(const Call&) {}
   void finish_heads(const Call&) {}
-  InputGradient<S> heads_backward(const Call&) { return {}; }
+  Destination<S> heads_backward(const Call&) { return {}; }
   void embedding_backward(const Call&) {}
 
   /// Losses of some supervised slots, the draft's choices and, where gradients are wanted, d_out.

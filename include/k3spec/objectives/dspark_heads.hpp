@@ -8,6 +8,7 @@
 
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -81,19 +82,17 @@ struct DSparkHeads {
   /// d_latent and d_logits -> added to parameter gradients and to d_out [rows, H].
   /// \throws Error on other numbers of rows than were allocated
   template <Device D>
-  void backward(const D& device, const Weights& w, const GradientWeights& d_w, const Ids& previous_ids,
-                const Rows<const T, Draft::hidden>& out, const Rows<S, Draft::hidden>& d_out,
-                arena_t<D>& scratch) const {
+  void backward(const Workspace<D>& on, const Weights& w, const GradientWeights& d_w, const Ids& previous_ids,
+                const Rows<const T, Draft::hidden>& out, const Rows<S, Draft::hidden>& d_out) const {
     check(previous_ids, out);
     require_rows("DSparkHeads: d_out", d_out, out.extent(0));
     if constexpr (Draft::has_confidence) {
-      Confidence::template backward<T>(device, w.confidence_head, d_w.confidence_head, out, confidence, d_logits,
-                                       {d_out.matrix(), d_previous.matrix(), Into::accumulate, Into::accumulate},
-                                       scratch);
+      Confidence::template backward<T>(on, w.confidence_head, d_w.confidence_head, out, confidence, d_logits,
+                                       {{d_out, Into::accumulate}, {d_previous, Into::accumulate}});
     }
     if constexpr (Draft::has_markov) {
-      Markov::template backward<T>(device, w.markov_head, d_w.markov_head, previous_ids, block_size, markov, d_latent,
-                                   d_previous, d_out, scratch, Into::accumulate);
+      Markov::template backward<T>(on, w.markov_head, d_w.markov_head, {previous_ids, block_size}, markov,
+                                   {d_latent.matrix(), d_previous.matrix(), {d_out, Into::accumulate}});
     }
   }
 

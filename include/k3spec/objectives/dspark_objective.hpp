@@ -71,14 +71,14 @@ class DSparkObjective : public BlockObjective<DSparkObjective<Draft, T, ChunkRow
   /// \param d_target_hidden  of batch.target_hidden [R, target_width]
   Sums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Batch& batch,
                         const std::optional<Totals>& totals = std::nullopt,
-                        const InputGradient<S>& d_target_hidden = {}) {
+                        const Destination<S>& d_target_hidden = {}) {
     return this->run(Call{device, w, &d_w, batch}, totals, d_target_hidden);
   }
   /// The same where each rank has one batch of the step: their totals are summed here. The gradients in d_w are this
   /// rank's part: summed over all ranks they are the step's.
   template <Communicator C>
   Sums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Batch& batch, C& comm,
-                        const InputGradient<S>& d_target_hidden = {}) {
+                        const Destination<S>& d_target_hidden = {}) {
     Totals totals = this->count(batch);
     sum(comm, totals);
     return forward_backward(device, w, d_w, batch, totals, d_target_hidden);
@@ -195,15 +195,15 @@ class DSparkObjective : public BlockObjective<DSparkObjective<Draft, T, ChunkRow
     }
   }
 
-  InputGradient<S> heads_backward(const Call& call) {
+  Destination<S> heads_backward(const Call& call) {
     if constexpr (Draft::has_confidence) {
       differentiate(call.device, options_.confidence_alpha * confidence_formula(),
                     this->column(this->lists_.d_losses.device),
                     gradients(overwrite(buffers_.heads.d_logits), no_gradient), this->arena_, buffers_.heads.logits,
                     this->column(outputs_.acceptance.device));
     }
-    buffers_.heads.backward(call.device, call.w, *call.d_w, this->lists_.previous_ids.device, this->acts_.out,
-                            this->d_out_, this->arena_);
+    buffers_.heads.backward(Workspace(call.device, this->arena_), call.w, *call.d_w, this->lists_.previous_ids.device,
+                            this->acts_.out, this->d_out_);
     if constexpr (trains_embeddings) return {buffers_.d_noise.matrix(), Into::overwrite};
     return {};
   }
@@ -238,8 +238,7 @@ class DSparkObjective : public BlockObjective<DSparkObjective<Draft, T, ChunkRow
                bce = static_cast<double>(outputs_.confidence.host(r));
     const double loss = options_.ce_alpha * ce + options_.l1_alpha * l1 + options_.confidence_alpha * bce;
     DSparkSlot s{this->targets_.weights(r), loss, ce, l1, bce, static_cast<double>(outputs_.acceptance.host(r)), {}};
-    if constexpr (Draft::has_confidence)
-      s.predicted = sigmoid(static_cast<double>(outputs_.logits.host(r)));
+    if constexpr (Draft::has_confidence) s.predicted = sigmoid(static_cast<double>(outputs_.logits.host(r)));
     return s;
   }
 

@@ -15,7 +15,7 @@
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/comm/sum.hpp>
-#include <k3spec/objectives/input_gradient.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/objectives/ttt_walk.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -78,14 +78,14 @@ class TttObjective {
   template <class Teacher>
   TttMetrics forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Batch& batch,
                               const Teacher& teacher, const std::optional<Totals>& totals = std::nullopt,
-                              const InputGradient<S>& d_aux = {}) {
+                              const Destination<S>& d_aux = {}) {
     return run(Call<Teacher>{device, w, &d_w, batch, teacher}, totals, d_aux);
   }
   /// The same where each rank has one batch of the step: their totals are counted and summed here. The gradients in d_w
   /// are this rank's part: summed over all ranks they are the step's.
   template <class Teacher, Communicator C>
   TttMetrics forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Batch& batch,
-                              const Teacher& teacher, C& comm, const InputGradient<S>& d_aux = {}) {
+                              const Teacher& teacher, C& comm, const Destination<S>& d_aux = {}) {
     std::optional<Totals> totals;
     if (comm.size() > 1) {
       totals = count(device, w, batch, teacher);
@@ -131,7 +131,7 @@ class TttObjective {
   }
 
   template <class Teacher>
-  TttMetrics run(const Call<Teacher>& call, const std::optional<Totals>& totals, const InputGradient<S>& d_aux) {
+  TttMetrics run(const Call<Teacher>& call, const std::optional<Totals>& totals, const Destination<S>& d_aux) {
     d_aux.check("batch: d_aux", rows_.rows(), Draft::aux_width);
     TttMetrics sums = begin(call);
     if (totals) totals->check_holds(Totals::of(sums));
@@ -161,9 +161,13 @@ class TttObjective {
   template <class Teacher>
   void unroll(const Call<Teacher>& call) {
     rows_.upload(call.device);
-    Draft::template forward<E>(call.device, call.w, rows_.inputs().ids.device, call.batch.length, call.batch.aux,
-                               rows_.visibility(), rows_.positions(), unrolled_.acts);
+    Draft::template forward<E>(call.device, call.w, inputs(call), unrolled_.acts);
     for (const auto& d_out : d_outs()) evaluate(call.device, expr::as_expression(0.0), d_out);
+  }
+
+  template <class Teacher>
+  typename Draft::template Inputs<E, CausalVisibility> inputs(const Call<Teacher>& call) const {
+    return {rows_.inputs().ids.device, call.batch.length, call.batch.aux, rows_.visibility(), rows_.positions()};
   }
 
   std::span<const Rows<S, Draft::hidden>> d_outs() const {
@@ -171,9 +175,9 @@ class TttObjective {
   }
 
   template <class Teacher>
-  void backward(const Call<Teacher>& call, const InputGradient<S>& d_aux) {
-    Draft::template backward<E>(call.device, call.w, *call.d_w, call.batch.length, call.batch.aux, rows_.visibility(),
-                                rows_.positions(), unrolled_.acts, d_outs(), d_aux.to, arena_, d_aux.into);
+  void backward(const Call<Teacher>& call, const Destination<S>& d_aux) {
+    Draft::template backward<E>(Workspace(call.device, arena_), call.w, *call.d_w, inputs(call), unrolled_.acts,
+                                d_outs(), d_aux);
   }
 
   /// Losses of all rows and steps, their acceptance, and d_out where gradients are wanted.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/workspace.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/objectives/ttt_rows.hpp>
 #include <k3spec/objectives/ttt_totals.hpp>
@@ -120,8 +121,8 @@ struct TttWalk {
     row_adjoints(device, loss.row_adjoint(weight), part.of(rows.inputs().counts), part.of(rows.outputs().alphas),
                  d_loss);
     loss.row_gradients(device, logits, p, makes.totals.mean_alpha(step), Vector<const S>(d_loss), d_logits, arena);
-    Draft::template head_backward<T>(device, w, *d_w, out(part), c.x.rows(0, part.n), d_logits,
-                                     unrolled.d_out[step].rows(part.row, part.n), arena);
+    Draft::template head_backward<T>(Workspace(device, arena), w, *d_w, out(part), c.x.rows(0, part.n), d_logits,
+                                     unrolled.d_out[step].rows(part.row, part.n));
   }
 
   auto out(const Part& part) const { return unrolled.acts.step(part.k).out.rows(part.row, part.n); }

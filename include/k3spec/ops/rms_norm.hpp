@@ -8,6 +8,7 @@
 #include <k3spec/backend/cpu/differentiate.hpp>
 #include <k3spec/backend/product.hpp>
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/core/workspace.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -28,23 +29,22 @@ void rms_norm_forward(const D& device, Vector<const T> w, double eps, const X& x
   evaluate(device, rms_norm_formula<T>(eps), y, x, w);
 }
 
-/// d_w += …; d_x goes as it is asked for, and must not overlap d_y.
+/// d_w += …; d_x must not overlap d_y.
 /// \throws Error on gradients of other shapes than what they are of
-template <class T, Device D, AnyView X, AnyView DY, AnyView DX, Allocator A>
-void rms_norm_backward(const D& device, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps, const X& x,
-                       const DY& d_y, const DX& d_x, A& scratch, Into into = Into::overwrite) {
+template <class T, Device D, Allocator A, AnyView X, AnyView DY>
+void rms_norm_backward(const Workspace<D, A>& on, Vector<const T> w, Vector<accumulate_t<T>> d_w, double eps,
+                       const X& x, const DY& d_y, const Destination<accumulate_t<T>>& d_x) {
   require_count("rms_norm: w", w.extent(0), x.row_size());
   require_count("rms_norm: d_w", d_w.extent(0), x.row_size());
   require_shape("rms_norm: d_y", d_y, x.extent(0), x.row_size());
-  if (into != Into::nothing) require_shape("rms_norm: d_x", d_x, x.extent(0), x.row_size());
+  d_x.check("rms_norm: d_x", x.extent(0), x.row_size());
   const auto formula = rms_norm_formula<T>(eps);
-  if (into == Into::nothing) {
-    differentiate(device, formula, d_y, gradients(no_gradient, accumulate(d_w)), scratch, x, w);
-  } else if (into == Into::overwrite) {
-    differentiate(device, formula, d_y, gradients(overwrite(d_x), accumulate(d_w)), scratch, x, w);
-  } else {
-    differentiate(device, formula, d_y, gradients(accumulate(d_x), accumulate(d_w)), scratch, x, w);
-  }
+  const auto run = [&](const auto& of_x) {
+    differentiate(on.device, formula, d_y, gradients(of_x, accumulate(d_w)), on.scratch, x, w);
+  };
+  if (d_x.into == Into::nothing) return run(no_gradient);
+  if (d_x.into == Into::overwrite) return run(overwrite(d_x.to));
+  run(accumulate(d_x.to));
 }
 
 /// Bytes of scratch that rms_norm_backward takes.
