@@ -25,9 +25,9 @@ TEST_CASE("laws on Cuda: KimiRMSNorm") {
 }
 
 TEST_CASE("laws on Cuda: SiTUMLP and SwiGLUMLP") {
-  check<MlpLaw<SiTUMLP<7, 13, Bounded>, 7>, Cuda>({{1, 1}, {3, 1}, {2, 9}, {0, 1}});
-  check<MlpLaw<SiTUMLP<7, 13, Unbounded>, 7>, Cuda>({{1, 1}, {2, 9}});
-  check<MlpLaw<SwiGLUMLP<40, 51>, 40>, Cuda>({{1, 1}, {3, 31}});
+  check<MLPLaw<SiTUMLP<7, 13, Bounded>, 7>, Cuda>({{1, 1}, {3, 1}, {2, 9}, {0, 1}});
+  check<MLPLaw<SiTUMLP<7, 13, Unbounded>, 7>, Cuda>({{1, 1}, {2, 9}});
+  check<MLPLaw<SwiGLUMLP<40, 51>, 40>, Cuda>({{1, 1}, {3, 31}});
 }
 
 // Widths around a warp's, and more rows than one wave of blocks. A row has a warp, which takes its time where a CPU
@@ -46,10 +46,10 @@ TEST_CASE("laws on Cuda: widths 1, 7, 32, 33, 1000 with 1, 31 and 4097 rows") {
     bits(std::type_identity<RMSNormLaw<1000>>{}, rows);
     bits(std::type_identity<LinearLaw<1000, 33>>{}, rows);
     bits(std::type_identity<EmbeddingLaw<1000>>{}, rows);
-    bits(std::type_identity<MlpLaw<SiTUMLP<33, 7, Bounded>, 33>>{}, rows);
+    bits(std::type_identity<MLPLaw<SiTUMLP<33, 7, Bounded>, 33>>{}, rows);
   }
   check_bits<LinearLaw<7, 32>, float, Cuda>({1, 4097});
   check_bits<EmbeddingLaw<33>, float, Cuda>({1, 4097});
-  check_bits<MlpLaw<SiTUMLP<7, 13, Bounded>, 7>, float, Cuda>({1, 4097});
+  check_bits<MLPLaw<SiTUMLP<7, 13, Bounded>, 7>, float, Cuda>({1, 4097});
   hold("overwrites", {1, 4097}, overwrites<RMSNormLaw<33>, float, Cuda>({1, 4097}));
 }

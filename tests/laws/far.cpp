@@ -79,7 +79,7 @@ TEST_CASE("far: layers whose rows are alone") {
   check_far<LinearLaw<5, 3>, bfloat16>({2, 9});
   check_far<EmbeddingLaw<7>, float>({3, 5});
   check_far<RMSNormLaw<11>, double>({2, 17});
-  check_far<MlpLaw<SiTUMLP<7, 13, Bounded>, 7>, bfloat16>({2, 9});
+  check_far<MLPLaw<SiTUMLP<7, 13, Bounded>, 7>, bfloat16>({2, 9});
 }
 
 TEST_CASE("far: the EAGLE-3 draft's unroll") {

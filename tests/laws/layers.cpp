@@ -24,9 +24,9 @@ TEST_CASE("laws: KimiRMSNorm") {
 }
 
 TEST_CASE("laws: SiTUMLP and SwiGLUMLP") {
-  laws::check<MlpLaw<SiTUMLP<7, 13, Bounded>, 7>>({{1, 1}, {3, 1}, {2, 9}, {0, 1}});
-  laws::check<MlpLaw<SiTUMLP<7, 13, Unbounded>, 7>>({{1, 1}, {2, 9}});
-  laws::check<MlpLaw<SwiGLUMLP<40, 51>, 40>>({{1, 1}, {3, 31}});
+  laws::check<MLPLaw<SiTUMLP<7, 13, Bounded>, 7>>({{1, 1}, {3, 1}, {2, 9}, {0, 1}});
+  laws::check<MLPLaw<SiTUMLP<7, 13, Unbounded>, 7>>({{1, 1}, {2, 9}});
+  laws::check<MLPLaw<SwiGLUMLP<40, 51>, 40>>({{1, 1}, {3, 31}});
 }
 
 TEST_CASE("a padding id's row has no gradient, and an id outside the table is refused") {

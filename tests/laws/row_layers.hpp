@@ -43,9 +43,9 @@ struct AddingNormLaw : RMSNormLaw<N> {
   }
 };
 
-template <class Mlp, index_t Hidden>
-struct MlpLaw : Defaults {
-  using Layer = Mlp;
+template <class MLP, index_t Hidden>
+struct MLPLaw : Defaults {
+  using Layer = MLP;
   static constexpr bool products = true;
   static constexpr std::array inputs{Input{Hidden}};
   static constexpr index_t output = Hidden;
@@ -61,11 +61,11 @@ struct MlpLaw : Defaults {
     return Layer::template scratch_bytes<T>(shape.rows());
   }
   template <class T>
-  static void forward(const Call<MlpLaw, T>& c) {
+  static void forward(const Call<MLPLaw, T>& c) {
     Layer::template forward<T>(c.device, c.w, c.x[0], c.y, c.saved);
   }
   template <class T>
-  static void backward(const Call<MlpLaw, T>& c, const Back<MlpLaw, T>& b) {
+  static void backward(const Call<MLPLaw, T>& c, const Back<MLPLaw, T>& b) {
     Layer::template backward<T>(Workspace(c.device, b.scratch), c.w, b.d_w, c.x[0], c.saved, b.d_y, b.d_x[0]);
   }
 };

@@ -66,12 +66,12 @@ TEST_CASE("a view of another width is refused by the layer's and the argument's 
   CHECK_THROWS_WITH_AS(Biased::forward(cpu, biased.weights(), right.view(), wrong.view()),
                        "BiasedLinear: y: found 2 x 64, wanted 2 x 8", Error);
 
-  using Mlp = SwiGLUMLP<96, 8>;
-  Parameters<Mlp, float> mlp;
+  using MLP = SwiGLUMLP<96, 8>;
+  Parameters<MLP, float> mlp;
   Arena memory(std::size_t{1} << 14);
-  const auto saved = Mlp::Saved<float>::allocate(memory, 2);
-  CHECK_THROWS_WITH_AS(Mlp::forward<float>(cpu, mlp.weights(), wrong.view(), right.view(), saved),
+  const auto saved = MLP::Saved<float>::allocate(memory, 2);
+  CHECK_THROWS_WITH_AS(MLP::forward<float>(cpu, mlp.weights(), wrong.view(), right.view(), saved),
                        "GatedMLP: x: found 2 x 64, wanted 2 x 96", Error);
-  CHECK_THROWS_WITH_AS(Mlp::forward<float>(cpu, mlp.weights(), right.view(), wrong.view(), saved),
+  CHECK_THROWS_WITH_AS(MLP::forward<float>(cpu, mlp.weights(), right.view(), wrong.view(), saved),
                        "GatedMLP: y: found 2 x 64, wanted 2 x 96", Error);
 }

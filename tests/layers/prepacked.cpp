@@ -36,22 +36,22 @@ bool same_bits(const Rows<T, N>& a, const Rows<T, N>& b) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("packed weights give the same bits: gated MLP and MLA with its norms", T, float, double, bfloat16) {
-  using Mlp = SiTUMLP<27, 35, Odd>;
+  using MLP = SiTUMLP<27, 35, Odd>;
   using Attention = MLA<Odd>;
-  Parameters<Mlp, T> mlp;
+  Parameters<MLP, T> mlp;
   Parameters<Attention, T> attention;
   mlp.initialize(1, 0.3);
   attention.initialize(2, 0.3);
-  const auto packed_mlp = prepack_weights<Mlp, T>(mlp.weights());
+  const auto packed_mlp = prepack_weights<MLP, T>(mlp.weights());
   const auto packed_attention = prepack_weights<Attention, T>(attention.weights());
   for (const index_t rows : {1, 2, 6, 33}) {
     Arena arena(1 << 20);
     Rows<T, 27> x, plain, packed;
     take_rows(arena, rows, x), take_rows(arena, rows, plain), take_rows(arena, rows, packed);
     fill(x);
-    const auto saved = Mlp::Saved<T>::allocate(arena, rows);
-    Mlp::forward(Cpu{}, mlp.weights(), x, plain, saved);
-    Mlp::forward(Cpu{}, packed_mlp, x, packed, saved);
+    const auto saved = MLP::Saved<T>::allocate(arena, rows);
+    MLP::forward(Cpu{}, mlp.weights(), x, plain, saved);
+    MLP::forward(Cpu{}, packed_mlp, x, packed, saved);
     CHECK(same_bits(plain, packed));
 
     const auto a = Attention::Saved<T>::allocate(arena, rows), b = Attention::Saved<T>::allocate(arena, rows);

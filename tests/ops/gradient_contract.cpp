@@ -294,14 +294,14 @@ TEST_CASE("gradients of inputs: norms and products") {
 }
 
 TEST_CASE("gradients of inputs: gated MLPs") {
-  using Mlp = SwiGLUMLP<5, 4>;
-  Model<Mlp> model;
+  using MLP = SwiGLUMLP<5, 4>;
+  Model<MLP> model;
   holds("GatedMLP: d_x", 3, 5, [&](Draws& m, const Matrix<double>& d_x, Into into) {
     model.gradients.zero();
-    const auto saved = m.planned([](auto& a) { return Mlp::Saved<double>::allocate(a, 3); });
+    const auto saved = m.planned([](auto& a) { return MLP::Saved<double>::allocate(a, 3); });
     const auto x = m.draws(3, 5), y = m.draws(3, 5);
-    Mlp::forward<double>(device, model.w(), x, y, saved);
-    Mlp::backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), x, saved, m.draws(3, 5), {d_x, into});
+    MLP::forward<double>(device, model.w(), x, y, saved);
+    MLP::backward<double>(Workspace(device, m.scratch()), model.w(), model.d_w(), x, saved, m.draws(3, 5), {d_x, into});
     return model.learnt();
   });
 }

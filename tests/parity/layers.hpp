@@ -79,23 +79,23 @@ void activation(const std::string& name, const Formula& formula) {
   ref.finish();
 }
 
-template <class Mlp, class T, class D>
+template <class MLP, class T, class D>
 void mlp(const std::string& name, index_t hidden) {
   using S = accumulate_t<T>;
-  using Saved = typename Mlp::template Saved<element_t<D, T>>;
+  using Saved = typename MLP::template Saved<element_t<D, T>>;
   auto ref = test::ReferenceCase::load(name);
-  Model<Mlp, T, D> model(ref);
+  Model<MLP, T, D> model(ref);
   test::Mirror<T, D> x(ref.values<T>("input.x")), y(ref.values<T>("input.x"));
   test::Mirror<S, D> d_y(ref.values<S>("input.cotangent")), d_x(ref.values<S>("input.x"));
   const index_t rows = x.matrix(hidden).extent(0);
   const auto& device = test::device<D>(2);
   arena_t<D> arena(device, plan_bytes([&](ArenaPlan& a) {
                      Saved::allocate(a, rows);
-                     a.borrow(Mlp::template scratch_bytes<element_t<D, T>>(rows));
+                     a.borrow(MLP::template scratch_bytes<element_t<D, T>>(rows));
                    }));
   const auto saved = Saved::allocate(arena, rows);
-  Mlp::forward(device, model.parameters.weights(), x.matrix(hidden), y.matrix(hidden), saved);
-  Mlp::backward(Workspace(device, arena), model.parameters.weights(), model.gradients.weights(), x.matrix(hidden),
+  MLP::forward(device, model.parameters.weights(), x.matrix(hidden), y.matrix(hidden), saved);
+  MLP::backward(Workspace(device, arena), model.parameters.weights(), model.gradients.weights(), x.matrix(hidden),
                 saved, d_y.matrix(hidden), d_x.matrix(hidden));
   compare(ref, "output.y", y, tolerance<T>);
   compare(ref, "grad.input.x", d_x, tolerance<T>);

@@ -108,9 +108,8 @@ TEST_CASE("rows of a matrix") {
     const auto columns = a.vector<index_t>("columns", 5);
     spread_rows(device, moves(both), a.most("moves", 2), columns, a.of<float>(4, 5), a.of<float>(3, 9));
   });
-  refuses({"ops/copy.hpp add"}, [](Arguments& a) {
-    add(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5));
-  });
+  refuses({"ops/copy.hpp add"},
+          [](Arguments& a) { add(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5)); });
   refuses({"ops/copy.hpp copy"}, [](Arguments& a) {
     copy(device, a.matrix<const float>("x", 3, 5, Blame::any), a.matrix<float>("y", 3, 5), Into::overwrite);
   });
@@ -227,7 +226,7 @@ TEST_CASE("products of groups of rows") {
     for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);
     grouped_mlp(device, Vector<const index_t>(begin), expr::arg<0> * expr::arg<1>,
                 a.matrix<float>("x", 6, 4, Blame::any),
-                GroupedMlpParts<float, PrepackedGroups<float>>{in, out, a.matrix<float>("gate_up", 6, 10),
+                GroupedMLPParts<float, PrepackedGroups<float>>{in, out, a.matrix<float>("gate_up", 6, 10),
                                                                a.matrix<float>("product", 6, 5)},
                 a.matrix<float>("y", 6, 7));
   });

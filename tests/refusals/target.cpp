@@ -28,10 +28,10 @@ ArenaSlice slice(Arguments& a) {
   return {a.scratch().take<std::byte>(bytes), static_cast<std::size_t>(bytes)};
 }
 
-/// A layer's weights made ready.
+/// A layer's weights, prepacked.
 template <class Layer>
 const typename Layer::template Prepacked<float>& prepacked() {
-  static const typename Layer::template Prepacked<float> ready(both<Layer>().w());
+  static const typename Layer::template Prepacked<float> ready(Cpu{}, both<Layer>().w());
   return ready;
 }
 
@@ -103,10 +103,10 @@ TEST_CASE("the target's products") {
     linear.forward(device, a.of<const float>(rows, a.extent("columns of A", 5)),
                    a.of<float>(3, a.extent("outputs", 4)));
   });
-  using Mlp = DenseMlp<Config, Config::intermediate_size>;
+  using MLP = DenseMLP<Config, Config::intermediate_size>;
   refuses({"target/dense_mlp.hpp forward"}, [](Arguments& a) {
     auto arena = slice(a);
-    Mlp::forward<float>(device, prepacked<Mlp>(), a.matrix<const float>("x", 3, hidden, Blame::any),
+    MLP::forward<float>(device, prepacked<MLP>(), a.matrix<const float>("x", 3, hidden, Blame::any),
                         a.matrix<float>("y", 3, hidden), Into::overwrite, arena);
   });
   using Moe = LatentMoe<Config>;
@@ -144,9 +144,9 @@ TEST_CASE("the target's attention") {
   using Attention = AbsorbedAttention<Config, float>;
   constexpr index_t kv_rows = Attention::heads * (Attention::nope + Attention::v_dim);
   refuses({"target/absorbed_attention.hpp AbsorbedAttention"},
-          [](Arguments& a) { Attention(a.matrix<const float>("kv_b", kv_rows, Attention::kv_lora)); });
+          [](Arguments& a) { Attention(Cpu{}, a.matrix<const float>("kv_b", kv_rows, Attention::kv_lora)); });
   const std::vector<float> kv_b(static_cast<std::size_t>(kv_rows * Attention::kv_lora));
-  const Attention attention(Matrix<const float>(kv_b.data(), kv_rows, Attention::kv_lora));
+  const Attention attention(Cpu{}, Matrix<const float>(kv_b.data(), kv_rows, Attention::kv_lora));
   refuses({"target/absorbed_attention.hpp forward"}, [&](Arguments& a) {
     const index_t tokens = a.most("rows of a sequence", 3);
     const auto scratch =

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Products of groups of rows with weights of their own, on every device: the problem of ops/grouped_gemm.hpp.
-/// defines: GroupedProduct, GroupedMlp
+/// defines: GroupedProduct, GroupedMLP
 
 #include <type_traits>
 
@@ -23,7 +23,7 @@ struct GroupedProduct {
 
 /// Gated MLPs of groups of rows, each with weights of its own: [gate ‖ up] = in, product = f(gate, up), out of product.
 template <class T, class W>
-struct GroupedMlp {
+struct GroupedMLP {
   using S = accumulate_t<T>;
   GroupedProduct<T, W, S> in;   ///< [rows, K] -> [rows, 2 · inner]
   Matrix<T> product;            ///< [rows, inner]
@@ -34,6 +34,6 @@ struct GroupedMlp {
 };
 
 static_assert(std::is_trivially_copyable_v<GroupedProduct<bfloat16, bfloat16, float>>);
-static_assert(std::is_trivially_copyable_v<GroupedMlp<bfloat16, bfloat16>>);
+static_assert(std::is_trivially_copyable_v<GroupedMLP<bfloat16, bfloat16>>);
 
 }  // namespace K3SPEC_NAMESPACE

@@ -110,7 +110,7 @@ class TargetFeatures {
   }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
-  /// The target's embedding [vocab, target hidden], the host's.
+  /// The target's embedding [vocabulary, target hidden], the host's.
   View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.weights().embed_tokens; }
 
  private:

@@ -37,7 +37,7 @@ class TargetSession {
  public:
   using Target = FrozenTarget<Given, T, D>;
   using S = accumulate_t<E>;
-  static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size;
+  static constexpr index_t hidden = Config::hidden_size, vocabulary = Config::vocab_size;
 
   /// Bytes that a session holds.
   /// \param taps  how many hidden states each forward keeps
@@ -94,7 +94,7 @@ class TargetSession {
   void accept(index_t sequence, index_t n) { state_.accept(sequence, n); }
 
   /// [choices, vocabulary] of the last forward, for the caller to change.
-  Matrix<S> logits() { return Matrix<S>(logits_.data(), choices_, vocab); }
+  Matrix<S> logits() { return Matrix<S>(logits_.data(), choices_, vocabulary); }
   /// Those of one sequence.
   Matrix<S> logits_of(index_t sequence) { return logits().rows(place(sequence).choice, place(sequence).choices); }
   /// The token of the largest logit in each of their rows, -1 where that is not finite or a NaN among them.
@@ -157,7 +157,7 @@ class TargetSession {
   static Elements elements(index_t taps, const TargetSessionSize& size) {
     const index_t tapped = checked_product(size.rows, taps, hidden);
     return {checked_product(size.rows, hidden), tapped, size.sequences > 1 ? tapped : 0,
-            checked_product(size.choices, hidden), checked_product(size.choices, vocab)};
+            checked_product(size.choices, hidden), checked_product(size.choices, vocabulary)};
   }
   static std::size_t move_bytes(index_t moves) { return detail::piece<RowMove>(moves); }
   static StateSize state_size(const TargetSessionSize& size) { return {size.sequences, size.capacity, size.rollback}; }

@@ -28,7 +28,7 @@ struct BlockLayer {
   static constexpr double eps = Config::rms_norm_eps;
   using Norm = KimiRMSNorm<hidden>;
   using Attention = MLA<Config>;
-  using Mlp = SiTUMLP<hidden, Config::intermediate_size, Config>;
+  using MLP = SiTUMLP<hidden, Config::intermediate_size, Config>;
   using Heads = typename Attention::Heads;
   template <class T>
   using Keys = typename Attention::template Keys<T>;
@@ -39,7 +39,7 @@ struct BlockLayer {
     typename Norm::template Weights<T> input_layernorm;
     typename Attention::template Weights<T> self_attn;
     typename Norm::template Weights<T> post_attention_layernorm;
-    typename Mlp::template Weights<T> mlp;
+    typename MLP::template Weights<T> mlp;
   };
 
   template <class W, class V>
@@ -47,7 +47,7 @@ struct BlockLayer {
     Norm::visit(w.input_layernorm, at / "input_layernorm", v);
     Attention::visit(w.self_attn, at / "self_attn", v);
     Norm::visit(w.post_attention_layernorm, at / "post_attention_layernorm", v);
-    Mlp::visit(w.mlp, at / "mlp", v);
+    MLP::visit(w.mlp, at / "mlp", v);
   }
 
   /// What backward needs of the noise rows, besides x.
@@ -58,7 +58,7 @@ struct BlockLayer {
     Rows<log_sum_exp_t<T>, Attention::heads> lse;
     Rows<T, hidden> middle;  // x + attention
     Rows<T, hidden> normed;  // RMS(middle)
-    typename Mlp::template Saved<T> mlp;
+    typename MLP::template Saved<T> mlp;
     Rows<T, hidden> out;  // middle + MLP
 
     template <Allocator A>
@@ -67,7 +67,7 @@ struct BlockLayer {
       take_rows(a, noise_rows, s.input);
       s.attention = Attention::template Saved<T>::allocate(a, noise_rows);
       take_rows(a, noise_rows, s.lse), take_rows(a, noise_rows, s.middle), take_rows(a, noise_rows, s.normed);
-      s.mlp = Mlp::template Saved<T>::allocate(a, noise_rows);
+      s.mlp = MLP::template Saved<T>::allocate(a, noise_rows);
       take_rows(a, noise_rows, s.out);
       return s;
     }
@@ -118,7 +118,7 @@ struct BlockLayer {
     Attention::output(device, w.self_attn, s.input, s.attention, s.middle, Into::accumulate);
     Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
     copy(device, s.middle, s.out);
-    Mlp::forward(device, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
+    MLP::forward(device, w.mlp, s.normed, s.out, s.mlp, Into::accumulate);
   }
 
   // ---- backward -----------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ struct BlockLayer {
     return plan_bytes([&](ArenaPlan& a) {
       Scratch<T>::allocate(a, context_rows, noise_rows);
       a.borrow(Norm::template scratch_bytes<T>(noise_rows));
-      a.borrow(Mlp::template scratch_bytes<T>(noise_rows));
+      a.borrow(MLP::template scratch_bytes<T>(noise_rows));
       a.borrow(Attention::template scratch_bytes<T>(noise_rows));
       a.borrow(Attention::template keys_scratch_bytes<T>(context_rows));
       a.borrow(block_attention_scratch<Heads, T>(context_rows, noise_rows));
@@ -194,7 +194,7 @@ struct BlockLayer {
     const Saved<T>& s = noise.saved;
     Scope scope(on.scratch);
     const auto g = Scratch<T>::allocate(on.scratch, span.context_rows(), span.noise_rows());
-    Mlp::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, d.d_x, g.d_normed);
+    MLP::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, d.d_x, g.d_normed);
     Norm::backward(on, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
                    {d.d_x, Into::accumulate});
     Attention::output_backward(on, w.self_attn, d_w.self_attn, s.attention, d.d_x, g.attention);

@@ -18,17 +18,17 @@ namespace K3SPEC_NAMESPACE {
 template <class Draft, class T>
 struct Eagle3Step {
   using Attention = typename Draft::Attention;
-  using Mlp = typename Draft::Mlp;
+  using MLP = typename Draft::MLP;
   static constexpr index_t hidden = Draft::hidden;
 
   Vector<placed_as_t<index_t, T>> ids;  // [R]
-  Rows<T, hidden> embeds;     // embed(ids)
-  Rows<T, 2 * hidden> fused;  // [RMS(embeds) ‖ RMS(hidden in)]
+  Rows<T, hidden> embeds;               // embed(ids)
+  Rows<T, 2 * hidden> fused;            // [RMS(embeds) ‖ RMS(hidden in)]
   typename Attention::template Saved<T> attention;
   Rows<log_sum_exp_t<T>, Attention::heads> lse;
   Rows<T, hidden> middle;  // hidden in + attention
   Rows<T, hidden> normed;  // RMS(middle)
-  typename Mlp::template Saved<T> mlp;
+  typename MLP::template Saved<T> mlp;
   Rows<T, hidden> state;  // middle + MLP
   Rows<T, hidden> out;    // state, or RMS(state) with norm_output
 
@@ -38,7 +38,7 @@ struct Eagle3Step {
     take_rows(a, rows, s.ids), take_rows(a, rows, s.embeds), take_rows(a, rows, s.fused);
     s.attention = Attention::template Saved<T>::allocate(a, rows);
     take_rows(a, rows, s.lse), take_rows(a, rows, s.middle), take_rows(a, rows, s.normed);
-    s.mlp = Mlp::template Saved<T>::allocate(a, rows);
+    s.mlp = MLP::template Saved<T>::allocate(a, rows);
     take_rows(a, rows, s.state);
     s.out = s.state;
     if constexpr (Draft::config::norm_output) take_rows(a, rows, s.out);

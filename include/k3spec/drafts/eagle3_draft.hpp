@@ -48,7 +48,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   using AuxNorm = typename Aux::Norm;
   using Norm = typename Eagle3Head<Given>::Norm;
   using Attention = MLA<AttentionConfig>;
-  using Mlp =
+  using MLP =
       std::conditional_t<Config::backbone == Backbone::kimi_k3, SiTUMLP<hidden, Config::intermediate_size, Config>,
                          SwiGLUMLP<hidden, Config::intermediate_size>>;
   using Head = typename Eagle3Head<Given>::Head;
@@ -63,7 +63,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     typename Fc::template Weights<T> fc;
     typename Norm::template Weights<T> input_layernorm, hidden_norm, post_attention_layernorm, norm;
     typename Attention::template Weights<T> self_attn;
-    typename Mlp::template Weights<T> mlp;
+    typename MLP::template Weights<T> mlp;
     typename Head::template Weights<T> lm_head;
   };
 
@@ -86,7 +86,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     Norm::visit(w.hidden_norm, layer / "hidden_norm", v);
     Attention::visit(w.self_attn, layer / "self_attn", v);
     Norm::visit(w.post_attention_layernorm, layer / "post_attention_layernorm", v);
-    Mlp::visit(w.mlp, layer / "mlp", v);
+    MLP::visit(w.mlp, layer / "mlp", v);
     Norm::visit(w.norm, model / "norm", v);
     Head::visit(w.lm_head, at / "lm_head", v);
   }
@@ -166,7 +166,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     Attention::output(device, w.self_attn, s.fused, s.attention, s.middle, Into::accumulate);
     Norm::forward(device, w.post_attention_layernorm, eps, s.middle, s.normed);
     copy(device, s.middle, s.state);
-    Mlp::forward(device, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
+    MLP::forward(device, w.mlp, s.normed, s.state, s.mlp, Into::accumulate);
     if constexpr (Config::norm_output) Norm::forward(device, w.norm, eps, s.state, s.out);
   }
 
@@ -196,7 +196,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     return plan_bytes([&](ArenaPlan& a) {
       Scratch<T>::allocate(a, rows, steps);
       a.borrow(Norm::template scratch_bytes<T>(rows));
-      a.borrow(Mlp::template scratch_bytes<T>(rows));
+      a.borrow(MLP::template scratch_bytes<T>(rows));
       a.borrow(Attention::template scratch_bytes<T>(rows));
       a.borrow(ttt_attention_scratch<Heads, T>(rows, steps));
       a.borrow(Aux::template scratch_bytes<T>(rows));
@@ -263,7 +263,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     } else {
       copy(on.device, d_out, g.d_state);
     }
-    Mlp::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed);
+    MLP::backward(on, w.mlp, d_w.mlp, s.normed, s.mlp, g.d_state, g.d_normed);
     copy(on.device, g.d_state, g.d_middle);
     Norm::backward(on, w.post_attention_layernorm, d_w.post_attention_layernorm, eps, s.middle, g.d_normed,
                    {g.d_middle, Into::accumulate});

@@ -91,10 +91,10 @@ class DraftVocabulary {
 
   /// Refuses another target's or another draft's vocabulary.
   /// \throws Error unless it is of these sizes
-  void require_sizes(index_t draft, index_t vocab) const {
-    if (draft_size() == draft && vocab_size() == vocab) return;
+  void require_sizes(index_t draft, index_t vocabulary) const {
+    if (draft_size() == draft && vocab_size() == vocabulary) return;
     throw Error("draft vocabulary: sizes", fmt::format("{} of {} tokens", draft_size(), vocab_size()),
-                fmt::format("{} of {}, the draft's", draft, vocab));
+                fmt::format("{} of {}, the draft's", draft, vocabulary));
   }
 
   /// The target's id of draft id i. \throws Error on an i that is none

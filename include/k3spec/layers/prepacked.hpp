@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A whole model's weights made ready for decoding.
+/// A whole model's weights prepacked for decoding.
 /// defines: PrepackedModel, prepack_weights
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The weights of one layer, and the layer's parts made ready.
+/// The weights of one layer, and the layer's parts prepacked.
 /// defines: DecoderLayer, PrepackedDecoderLayer
 
 #include <optional>
@@ -53,7 +53,7 @@ struct DecoderLayer {
   static constexpr bool has_residuals = TargetLayout<Config>::has_residuals;
 
   using Attention = std::conditional_t<is_mla, MlaAttention<Config>, KdaAttention<Config>>;
-  using Mlp = std::conditional_t<is_moe, LatentMoe<Config>, DenseMlp<Config, Config::intermediate_size>>;
+  using MLP = std::conditional_t<is_moe, LatentMoe<Config>, DenseMLP<Config, Config::intermediate_size>>;
   using Norm = KimiRMSNorm<hidden>;
   using Mix = ResidualMix<hidden>;
 
@@ -72,7 +72,7 @@ struct DecoderLayer {
     std::conditional_t<has_residuals, Residuals<T>, NoResiduals<T>> mix;
     typename Norm::template Weights<T> input_layernorm, post_attention_layernorm;
     typename Attention::template Weights<T> self_attn;
-    typename Mlp::template Weights<T> mlp;
+    typename MLP::template Weights<T> mlp;
   };
 
   template <class W, class V>
@@ -84,11 +84,11 @@ struct DecoderLayer {
     Norm::visit(w.input_layernorm, at / "input_layernorm", v);
     Attention::visit(w.self_attn, at / "self_attn", v);
     Norm::visit(w.post_attention_layernorm, at / "post_attention_layernorm", v);
-    Mlp::visit(w.mlp, at / (is_moe ? "block_sparse_moe" : "mlp"), v);
+    MLP::visit(w.mlp, at / (is_moe ? "block_sparse_moe" : "mlp"), v);
   }
 };
 
-/// One layer made ready. Of the two attentions and the two MLPs, it has the one that its kind says.
+/// One layer, prepacked. Of the two attentions and the two MLPs, it has the one that its kind says.
 template <class Config, class T>
 struct PrepackedDecoderLayer {
   using S = accumulate_t<T>;
@@ -98,7 +98,7 @@ struct PrepackedDecoderLayer {
   Held<D, Host, dyn> input_norm, mlp_norm;
   std::optional<typename KdaAttention<Config>::template Prepacked<T>> kda;
   std::optional<typename MlaAttention<Config>::template Prepacked<T>> mla;
-  std::optional<typename DenseMlp<Config, Config::intermediate_size>::template Prepacked<T>> dense;
+  std::optional<typename DenseMLP<Config, Config::intermediate_size>::template Prepacked<T>> dense;
   std::optional<typename LatentMoe<Config>::template Prepacked<T>> moe;
 
   template <LayerKind Kind>

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The target's gated MLP: GatedMLP's formula, gate and up projected together.
-/// defines: DenseMlp
+/// defines: DenseMLP
 
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
@@ -12,7 +12,7 @@ namespace K3SPEC_NAMESPACE {
 
 /// The MLP of layers without experts, forward only.
 template <class Config, index_t Inner>
-struct DenseMlp {
+struct DenseMLP {
   static constexpr index_t hidden = Config::hidden_size, inner = Inner;
   using Layer = SiTUMLP<hidden, inner, Config>;
 
@@ -54,8 +54,8 @@ struct DenseMlp {
   /// \throws Error on other shapes
   template <class T, Device D, AnyView X, AnyView Y>
   static void forward(const D& device, const Prepacked<T>& w, const X& x, const Y& y, Into into, ArenaSlice& arena) {
-    require_shape("DenseMlp: x", x, x.extent(0), hidden);
-    require_shape("DenseMlp: y", y, x.extent(0), hidden);
+    require_shape("DenseMLP: x", x, x.extent(0), hidden);
+    require_shape("DenseMLP: y", y, x.extent(0), hidden);
     Scope scope(arena);
     const auto s = Scratch<T>::allocate(arena, x.extent(0));
     w.in.forward(device, x, s.in);

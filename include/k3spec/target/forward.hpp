@@ -32,7 +32,7 @@ struct TargetOutput {
   Matrix<T> tapped = {};           ///< [rows, taps · hidden]
 };
 
-/// A target's weights made ready to run on a device. Matrices are laid out anew; on the host the embedding and all
+/// A target's weights, prepacked, on a device. Matrices are laid out anew; on the host the embedding and all
 /// vectors are viewed, so the parameters must live as long as this.
 template <ForTarget Given, Element T, Device D = Cpu>
 class FrozenTarget {
@@ -102,11 +102,11 @@ class FrozenTarget {
     }
   }
 
-  /// For drafts that have none of their own: [vocab, hidden], and lm_head.
+  /// For drafts that have none of their own: [vocabulary, hidden], and lm_head.
   const Matrix<const E>& embedding() const { return embedding_.view(); }
   const PrepackedLinear<E>& head() const { return head_; }
 
-  /// logits [rows, vocab] = last [rows, hidden] · lm_headᵀ
+  /// logits [rows, vocabulary] = last [rows, hidden] · lm_headᵀ
   /// \throws Error on other shapes
   template <AnyView X, AnyView Y>
   void compute_logits(const D& device, const X& last, const Y& logits) const {
@@ -227,7 +227,7 @@ class FrozenTarget {
     if (layer.moe) {
       LatentMoe<Config>::forward(call.device, *layer.moe, a.normed, a.current(), Into::accumulate, call.arena);
     } else {
-      DenseMlp<Config, Config::intermediate_size>::forward(call.device, *layer.dense, a.normed, a.current(),
+      DenseMLP<Config, Config::intermediate_size>::forward(call.device, *layer.dense, a.normed, a.current(),
                                                            Into::accumulate, call.arena);
     }
     tap(call, {Tap::What::running_sum, i}, a.current());

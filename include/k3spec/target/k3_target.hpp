@@ -18,7 +18,7 @@ struct K3Target : detail::CheckedBackbone<complete_target_t<Given>> {
   using Config = complete_target_t<Given>;
   using config = Config;
   using Layout = TargetLayout<Config>;
-  static constexpr index_t hidden = Config::hidden_size, vocab = Config::vocab_size, layers = Layout::layers;
+  static constexpr index_t hidden = Config::hidden_size, vocabulary = Config::vocab_size, layers = Layout::layers;
   using Mix = ResidualMix<hidden>;
 
   template <LayerKind Kind>
@@ -33,13 +33,13 @@ struct K3Target : detail::CheckedBackbone<complete_target_t<Given>> {
   /// Layers are kept by kind; `layer` finds one by its number.
   template <class T>
   struct Weights {
-    View<T, vocab, hidden> embed_tokens;
+    View<T, vocabulary, hidden> embed_tokens;
     std::tuple<LayersOf<T, LayerKind::kda_dense>, LayersOf<T, LayerKind::kda_moe>, LayersOf<T, LayerKind::mla_dense>,
                LayersOf<T, LayerKind::mla_moe>>
         layers;
     std::conditional_t<Layout::has_residuals, typename Mix::template Weights<T>, NoResiduals<T>> output_attn_res;
     View<T, hidden> norm;
-    View<T, vocab, hidden> lm_head;
+    View<T, vocabulary, hidden> lm_head;
   };
 
   /// Calls f(integral_constant<LayerKind>, weights of layer i).
@@ -75,7 +75,7 @@ struct K3Target : detail::CheckedBackbone<complete_target_t<Given>> {
   /// Sum over all tensors, layer kind by layer kind: the published model has a quarter of a million of them, which no
   /// compiler would visit one by one.
   static constexpr index_t count_parameters() {
-    index_t total = 2 * vocab * hidden + hidden + (Layout::has_residuals ? 2 * hidden : 0);
+    index_t total = 2 * vocabulary * hidden + hidden + (Layout::has_residuals ? 2 * hidden : 0);
     const auto add = [&]<LayerKind K>(std::integral_constant<LayerKind, K>) {
       if constexpr (Layout::count(K) > 0) total += Layout::count(K) * parameter_count<Layer<K>>;
     };
@@ -90,7 +90,7 @@ struct K3Target : detail::CheckedBackbone<complete_target_t<Given>> {
   static constexpr index_t active_parameters() {
     const index_t moe_layers = Layout::count(LayerKind::kda_moe) + Layout::count(LayerKind::mla_moe);
     const index_t expert = 3 * Config::moe_intermediate_size * Config::routed_expert_hidden_size;
-    return count_parameters() - vocab * hidden -
+    return count_parameters() - vocabulary * hidden -
            moe_layers * (Config::num_experts - Config::num_experts_per_token) * expert;
   }
 };

@@ -90,7 +90,7 @@ struct KdaAttention {
   static constexpr index_t gate_at = b_at + heads, gate_width = full_rank_gate ? width : dim;
   static constexpr index_t projected = gate_at + gate_width;
 
-  /// The weights made ready. Keeps views of the small ones.
+  /// The weights, prepacked. Keeps views of the small ones.
   template <class T>
   struct Prepacked {
     using S = accumulate_t<T>;
@@ -124,8 +124,8 @@ struct KdaAttention {
         if constexpr (!full_rank_gate) return w.g_a_proj.weight.matrix();
       };
       return {device,
-              {w.q_proj.weight.matrix(), w.k_proj.weight.matrix(), w.v_proj.weight.matrix(),
-               w.f_a_proj.weight.matrix(), w.b_proj.weight.matrix(), gate()}};
+              {w.q_proj.weight.matrix(), w.k_proj.weight.matrix(), w.v_proj.weight.matrix(), w.f_a_proj.weight.matrix(),
+               w.b_proj.weight.matrix(), gate()}};
     }
     /// The convolutions of q, k and v with their axes turned.
     static Buffer<Sum> turned(const Weights<const Host>& w) {

@@ -33,8 +33,8 @@ struct LatentMoe {
   using Up = Linear<latent, inner>;
   using Down = Linear<inner, latent>;
   using Norm = std::conditional_t<has_norm, KimiRMSNorm<latent>, Absent>;
-  using SharedMlp = DenseMlp<Config, has_shared ? inner * Config::num_shared_experts : 1>;
-  using Shared = std::conditional_t<has_shared, SharedMlp, Absent>;
+  using SharedMLP = DenseMLP<Config, has_shared ? inner * Config::num_shared_experts : 1>;
+  using Shared = std::conditional_t<has_shared, SharedMLP, Absent>;
 
   /// w1 is the gate, w3 up, w2 down.
   template <class T>
@@ -77,14 +77,14 @@ struct LatentMoe {
     NothingPrepacked(const place_t<T>&, const typename Absent::template Weights<const value_t<T>>&) {}
   };
 
-  /// The weights made ready. Keeps views of the small ones.
+  /// The weights, prepacked. Keeps views of the small ones.
   template <class T>
   struct Prepacked {
-    using SharedMlpOrNone =
-        std::conditional_t<has_shared, typename SharedMlp::template Prepacked<T>, NothingPrepacked<T>>;
+    using SharedMLPOrNone =
+        std::conditional_t<has_shared, typename SharedMLP::template Prepacked<T>, NothingPrepacked<T>>;
     PrepackedLinear<T> router, down, up;
     PrepackedGroups<T> experts_in, experts_out;  ///< gate beside up, and down
-    SharedMlpOrNone shared;
+    SharedMLPOrNone shared;
     using D = place_t<T>;
     using Host = value_t<T>;
     Held<D, scalar_t<T>, dyn> correction;
@@ -146,7 +146,7 @@ struct LatentMoe {
   static constexpr std::size_t scratch_bytes(index_t rows) {
     return plan_bytes([&](ArenaPlan& a) {
       Scratch<T>::allocate(a, rows);
-      if constexpr (has_shared) SharedMlp::template Scratch<T>::allocate(a, rows);
+      if constexpr (has_shared) SharedMLP::template Scratch<T>::allocate(a, rows);
     });
   }
 
@@ -169,7 +169,7 @@ struct LatentMoe {
     } else {
       w.up.forward(device, s.routed, y, into);
     }
-    if constexpr (has_shared) SharedMlp::forward(device, w.shared, x, y, Into::accumulate, arena);
+    if constexpr (has_shared) SharedMLP::forward(device, w.shared, x, y, Into::accumulate, arena);
   }
 
  private:
@@ -184,7 +184,7 @@ struct LatentMoe {
   /// Each expert on its own rows.
   template <class T, Device D>
   static void run_experts(const D& device, const Prepacked<T>& w, const Scratch<T>& s) {
-    using Parts = GroupedMlpParts<T, PrepackedGroups<T>>;
+    using Parts = GroupedMLPParts<T, PrepackedGroups<T>>;
     grouped_mlp(device, s.sorted.begin, SiTU<Config>::formula(), s.gathered,
                 Parts{w.experts_in, w.experts_out, s.gate_up, s.product}, s.results);
   }

@@ -40,7 +40,7 @@ struct MlaAttention {
   static constexpr index_t c_at = 0, rope_at = kv_lora, q_at = latent, gate_at = q_at + q_width;
   static constexpr index_t projected = gate_at + (has_gate ? v_width : 0);
 
-  /// The weights made ready. Keeps views of the norms.
+  /// The weights, prepacked. Keeps views of the norms.
   template <class T>
   struct Prepacked {
     PrepackedLinear<T> in, q_up, out;

@@ -61,7 +61,7 @@ struct TargetScratch {
     need(any(LayerKind::mla_dense, LayerKind::mla_moe),
          [&](ArenaPlan& a) { MlaAttention<Config>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_dense, LayerKind::mla_dense),
-         [&](ArenaPlan& a) { DenseMlp<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, tokens); });
+         [&](ArenaPlan& a) { DenseMLP<Config, Config::intermediate_size>::template Scratch<T>::allocate(a, tokens); });
     need(any(LayerKind::kda_moe, LayerKind::mla_moe),
          [&](ArenaPlan& a) { a.borrow(LatentMoe<Config>::template scratch_bytes<T>(tokens)); });
     return most;

@@ -34,30 +34,30 @@ struct Config : configs::KimiK3TinyDSpark {
 using Norm = KimiRMSNorm<96>;
 using Square = Linear<96, 96>;
 using Biased = BiasedLinear<96, 96>;
-using Mlp = SwiGLUMLP<96, 8>;
+using MLP = SwiGLUMLP<96, 8>;
 using Markov = MarkovHead<Config>;
 using Confidence = ConfidenceHead<Config>;
 template <class Layer>
 using W = typename Layer::template Weights<const float>;
 
-void widths(const W<Norm>& norm, const W<Square>& square, const W<Biased>& biased, const W<Mlp>& mlp,
+void widths(const W<Norm>& norm, const W<Square>& square, const W<Biased>& biased, const W<MLP>& mlp,
             const W<Confidence>& confidence, Rows<const float, width> x, Rows<float, 96> y, Rows<float, 1> logits,
             Rows<const float, Config::markov_rank> previous) {
   const Cpu cpu;
   Norm::forward(cpu, norm, 1e-5, x, y);
   Square::forward(cpu, square, x, y);
   Biased::forward(cpu, biased, x, y);
-  Mlp::forward<float>(cpu, mlp, x, y, Mlp::Saved<float>{});
+  MLP::forward<float>(cpu, mlp, x, y, MLP::Saved<float>{});
   Markov::begin(cpu, x, 4, Markov::Saved<float>{});
   Confidence::forward<float>(cpu, confidence, x, previous, logits, Confidence::Saved<float>{});
   evaluate(cpu, expr::arg<0>, y, x);
 }
 
-void element_types(const W<Norm>& norm, const W<Square>& square, const W<Mlp>& mlp, Rows<const Other, 96> x,
+void element_types(const W<Norm>& norm, const W<Square>& square, const W<MLP>& mlp, Rows<const Other, 96> x,
                    Rows<float, 96> y) {
   const Cpu cpu;
   Norm::forward(cpu, norm, 1e-5, x, y);
   Square::forward(cpu, square, x, y);
-  Mlp::forward<float>(cpu, mlp, x, y, Mlp::Saved<float>{});
+  MLP::forward<float>(cpu, mlp, x, y, MLP::Saved<float>{});
   evaluate(cpu, expr::arg<0>, y, x);
 }

@@ -91,7 +91,7 @@ void grouped_gemm_kernel(const Cpu& device, const GroupedProduct<A, T, C>& x) {
 
 /// A device without a better way: one after the other for all groups.
 template <Device D, class F, class T, class W>
-void grouped_mlp_kernel(const D& device, const F& formula, const GroupedMlp<T, W>& x) {
+void grouped_mlp_kernel(const D& device, const F& formula, const GroupedMLP<T, W>& x) {
   grouped_gemm_kernel(device, x.in);
   evaluate(device, formula, x.product, x.gate(), x.up());
   grouped_gemm_kernel(device, x.out);
@@ -99,7 +99,7 @@ void grouped_mlp_kernel(const D& device, const F& formula, const GroupedMlp<T, W
 
 /// A group's rows stay in a thread's cache all the way.
 template <class F, class T, class W>
-void grouped_mlp_kernel(const Cpu& device, const F& formula, const GroupedMlp<T, W>& x) {
+void grouped_mlp_kernel(const Cpu& device, const F& formula, const GroupedMLP<T, W>& x) {
   const Cpu across = cpu::for_work(device, cpu::work_of(x.in) + cpu::work_of(x.out));
   parallel_for(across, x.in.groups, [&](index_t g) {
     const index_t begin = x.in.begin[g], count = x.in.begin[g + 1] - begin;
