@@ -260,16 +260,20 @@ TEST_CASE("planted: a swapped leading dimension, operands that are not changed a
       }
     };
     const ProductShape shape{2, 3, 5};
-    CHECK_FALSE(
-        differs([&](auto a, auto b, auto out) { cuda::multiply(device, shape, a, c.op_a, b, c.op_b, out, false); }));
+    using Factor = cuda::Factor<MatrixBatch<const double>>;
+    CHECK_FALSE(differs([&](auto a, auto b, auto out) {
+      cuda::multiply(device, shape, Factor{a, c.op_a}, Factor{b, c.op_b}, out, false);
+    }));
     CHECK(differs([&](auto a, auto b, auto out) {
       std::swap(a.row_stride, b.row_stride);
       a.columns = b.columns = 0;  // only the distance counts
-      cuda::multiply(device, shape, a, c.op_a, b, c.op_b, out, false);
+      cuda::multiply(device, shape, Factor{a, c.op_a}, Factor{b, c.op_b}, out, false);
     }));
-    CHECK(differs([&](auto a, auto b, auto out) { cuda::multiply(device, shape, b, c.op_b, a, c.op_a, out, false); }));
     CHECK(differs([&](auto a, auto b, auto out) {
-      cuda::multiply(device, shape, a, a_t ? Op::plain : Op::transposed, b, c.op_b, out, false);
+      cuda::multiply(device, shape, Factor{b, c.op_b}, Factor{a, c.op_a}, out, false);
+    }));
+    CHECK(differs([&](auto a, auto b, auto out) {
+      cuda::multiply(device, shape, Factor{a, a_t ? Op::plain : Op::transposed}, Factor{b, c.op_b}, out, false);
     }));
   });
 }

@@ -78,43 +78,53 @@ inline void convert_bools(const std::byte* from, bool* to, index_t count) {
 template <class To>
 using Converter = void (*)(const std::byte*, To*, index_t);
 
+template <class To>
+constexpr Converter<To> fraction_converter(DType from) {
+  switch (from) {
+    case DType::F64:
+      return convert_all<To, double>;
+    case DType::F32:
+      return convert_all<To, float>;
+    case DType::F16:
+      return convert_all<To, float16>;
+    case DType::BF16:
+      return convert_all<To, bfloat16>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class To>
+constexpr Converter<To> integer_converter(DType from) {
+  switch (from) {
+    case DType::I64:
+      return convert_all<To, std::int64_t>;
+    case DType::I32:
+      return convert_all<To, std::int32_t>;
+    case DType::I16:
+      return convert_all<To, std::int16_t>;
+    case DType::I8:
+      return convert_all<To, std::int8_t>;
+    case DType::U32:
+      return convert_all<To, std::uint32_t>;
+    case DType::U16:
+      return convert_all<To, std::uint16_t>;
+    case DType::U8:
+      return convert_all<To, std::uint8_t>;
+    default:
+      return nullptr;
+  }
+}
+
 /// Null where values would be lost or change their kind: integers never become fractions, nor the reverse.
 template <class To>
 constexpr Converter<To> converter(DType from) {
   if constexpr (std::same_as<To, bool>) {
     return from == DType::BOOL ? convert_bools : nullptr;
   } else if constexpr (Element<To>) {
-    switch (from) {
-      case DType::F64:
-        return convert_all<To, double>;
-      case DType::F32:
-        return convert_all<To, float>;
-      case DType::F16:
-        return convert_all<To, float16>;
-      case DType::BF16:
-        return convert_all<To, bfloat16>;
-      default:
-        return nullptr;
-    }
+    return fraction_converter<To>(from);
   } else if constexpr (std::same_as<To, std::int64_t>) {
-    switch (from) {
-      case DType::I64:
-        return convert_all<To, std::int64_t>;
-      case DType::I32:
-        return convert_all<To, std::int32_t>;
-      case DType::I16:
-        return convert_all<To, std::int16_t>;
-      case DType::I8:
-        return convert_all<To, std::int8_t>;
-      case DType::U32:
-        return convert_all<To, std::uint32_t>;
-      case DType::U16:
-        return convert_all<To, std::uint16_t>;
-      case DType::U8:
-        return convert_all<To, std::uint8_t>;
-      default:
-        return nullptr;
-    }
+    return integer_converter<To>(from);
   } else {
     return from == dtype_of<To> ? convert_all<To, To> : nullptr;
   }

@@ -100,6 +100,30 @@ inline std::vector<index_t> nemo_aux_layers(const NemoCompletion& file, LayerIds
   }
 }
 
+/// \throws Error naming the file, when it is none that NeMo Automodel writes of this kind
+template <DraftKind Kind>
+void require_nemo_kind(const json& root, std::string_view subject) {
+  if (nemo_kind(root) == Kind) return;
+  const auto found = [&](const char* field) { return field_text(find_in_model(root, field)); };
+  throw Error(std::string(subject) + ": architectures and model_type",
+              found("architectures") + " and " + found("model_type"),
+              std::string(DraftForm<Kind>::architectures.front()) + " and kimi_linear, as NeMo Automodel writes them");
+}
+
+/// \param layer_ids  those that the recipe chose; empty: the default
+inline void complete_eagle3_draft(NemoCompletion& file, const std::vector<index_t>& layer_ids, LayerIds counting,
+                                  std::string_view subject) {
+  constexpr auto layers_field = DraftForm<DraftKind::eagle3>::layers_field;
+  const bool silent = file.lacks(layers_field);
+  if (silent && !layer_ids.empty()) file.set(layers_field, layer_ids);
+  if (silent && layer_ids.empty()) file.assume(layers_field, nemo_aux_layers(file, counting, subject));
+  file.set("num_hidden_layers", 1);
+  file.assume("num_aux_hidden_states", 3);
+  file.assume("fc_norm", false);
+  file.assume("norm_output", false);
+  file.assume("draft_vocab_size", file.find("vocab_size"));
+}
+
 inline void complete_block_draft(NemoCompletion& file) {
   file.move("mask_token_id", "dflash_config.mask_token_id");
   file.move("target_layer_ids", "dflash_config.target_layer_ids");
@@ -121,26 +145,12 @@ CompletedConfig complete_nemo_config(const json& root, std::string_view subject,
                                      const std::optional<typename DraftForm<Kind>::Conventions>& conventions = {},
                                      const std::vector<index_t>& layer_ids = {}) {
   using Form = DraftForm<Kind>;
-  if (nemo_kind(root) != Kind) {
-    const auto found = [&](const char* field) { return detail::field_text(detail::find_in_model(root, field)); };
-    throw Error(std::string(subject) + ": architectures and model_type",
-                found("architectures") + " and " + found("model_type"),
-                std::string(Form::architectures.front()) + " and kimi_linear, as NeMo Automodel writes them");
-  }
+  detail::require_nemo_kind<Kind>(root, subject);
   detail::NemoCompletion file(root);
   auto own = conventions.value_or(typename Form::Conventions{});
   if (const auto named = detail::named_value<LayerIds>(file.find("layer_ids"))) own.layer_ids = *named;
   if constexpr (Kind == DraftKind::eagle3) {
-    const bool silent = file.lacks(Form::layers_field);
-    if (silent && !layer_ids.empty()) file.set(Form::layers_field, layer_ids);
-    if (silent && layer_ids.empty()) {
-      file.assume(Form::layers_field, detail::nemo_aux_layers(file, own.layer_ids, subject));
-    }
-    file.set("num_hidden_layers", 1);
-    file.assume("num_aux_hidden_states", 3);
-    file.assume("fc_norm", false);
-    file.assume("norm_output", false);
-    file.assume("draft_vocab_size", file.find("vocab_size"));
+    detail::complete_eagle3_draft(file, layer_ids, own.layer_ids, subject);
   } else {
     detail::complete_block_draft(file);
   }

@@ -62,6 +62,12 @@ inline std::string header_text(const json& value) {
   }
 }
 
+/// A tensor's member of the header; its data stand at [begin, end).
+inline std::string header_member(const TensorSource& t, std::uint64_t begin, std::uint64_t end) {
+  return header_text(t.name) + ":{\"dtype\":\"" + std::string(name(t.dtype)) + "\",\"shape\":" + json(t.shape).dump() +
+         ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+}
+
 /// Length and text of the header, padded so that the data starts at a multiple of 8.
 inline std::string header_bytes(const std::vector<const TensorSource*>& order, const Metadata& metadata) {
   // As text at once: an ordered JSON object looks through all its members for each that is added.
@@ -77,12 +83,7 @@ inline std::string header_bytes(const std::vector<const TensorSource*>& order, c
                   "at most " + std::to_string(max_extents));
     }
     const std::uint64_t end = offset + checked_bytes(*t);
-    text.append(text.size() > 1 ? "," : "")
-        .append(header_text(t->name))
-        .append(":{\"dtype\":\"")
-        .append(name(t->dtype));
-    text.append("\",\"shape\":").append(json(t->shape).dump()).append(",\"data_offsets\":[");
-    text.append(std::to_string(offset)).append(",").append(std::to_string(end)).append("]}");
+    text.append(text.size() > 1 ? "," : "").append(header_member(*t, offset, end));
     offset = end;
   }
   text += "}";

@@ -137,8 +137,9 @@ struct Differential {
 
 /// All gradients of e in one pass over its operands.
 template <class S, class E, class D, class G, Allocator A, class Operands>
-void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, A& scratch, index_t rows,
-                       index_t columns, const Operands& operands) {
+void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads, A& scratch,
+                       const Extents<dyn, dyn>& shape, const Operands& operands) {
+  const index_t rows = shape[0], columns = shape[1];
   static_assert(std::tuple_size_v<G> == std::tuple_size_v<Operands>,
                 "one gradient for each operand: no_gradient, overwrite(view) or accumulate(view)");
   expr::check_operands<E>(rows, columns, operands);
@@ -179,7 +180,7 @@ void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const s
   if constexpr (wide && same) {
     const auto d = as_matrix(d_y);
     cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::ElementAdjoint<std::remove_cv_t<T>>{d}, grads, scratch,
-                                            d.extent(0), d.extent(1), std::tuple(as_matrix(x)...));
+                                            d.extents(), std::tuple(as_matrix(x)...));
   }
 }
 
@@ -194,7 +195,7 @@ void differentiate_rows(const Cpu& cpu, const E& e, const View<T, N>& d_y, const
     throw Error("differentiate_rows: d_y", std::to_string(d_y.extent(0)), std::to_string(first.extent(0)) + " rows");
   }
   cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::RowAdjoint<std::remove_cv_t<T>>{d_y}, grads, scratch,
-                                          first.extent(0), first.extent(1), operands);
+                                          first.extents(), operands);
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -119,7 +119,7 @@ class Blocked {
   }
 
   void tiles(const Meeting& at, S* to, index_t stride) const {
-    p_.tiles(at.rows, at.kc, at.x, at.y, at.width, to, stride, p_.fresh(at.k0));
+    p_.tiles(at.rows, at.kc, at.x, at.y, at.width, {to, stride}, p_.fresh(at.k0));
   }
 
   /// Through a tile that lives from the first block of k to the last.

@@ -53,20 +53,27 @@ struct Panels {
       : count(ceil_div(total, tile_vectors)), vectors(total, std::max<index_t>(count, 1)) {}
 };
 
+/// Rows and how far apart they are.
+template <class S>
+struct Strided {
+  S* data;
+  index_t stride;
+};
+
 /// C [R, V packets] = (or +=) A [R,k] · B [k, V packets], each element one fma chain over k.
 template <class S, std::size_t R, std::size_t V>
-void tile(index_t k, const S* a, index_t a_stride, const S* b, index_t b_stride, S* c, index_t c_stride, bool fresh) {
+void tile(index_t k, Strided<const S> a, Strided<const S> b, Strided<S> c, bool fresh) {
   using P = Packet<S>;
   std::array<P, R * V> sums;
   const auto at = [&](std::size_t i) {
-    return c + static_cast<index_t>(i / V) * c_stride + static_cast<index_t>(i % V) * P::width;
+    return c.data + static_cast<index_t>(i / V) * c.stride + static_cast<index_t>(i % V) * P::width;
   };
   unroll<R * V>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
   std::array<const S*, R> rows;
-  unroll<R>([&](auto r) { rows[r] = a + static_cast<index_t>(r()) * a_stride; });
-  for (index_t p = 0; p < k; ++p, b += b_stride) {
+  unroll<R>([&](auto r) { rows[r] = a.data + static_cast<index_t>(r()) * a.stride; });
+  for (index_t p = 0; p < k; ++p, b.data += b.stride) {
     std::array<P, V> y;
-    unroll<V>([&](auto v) { y[v] = P::load(b + static_cast<index_t>(v()) * P::width); });
+    unroll<V>([&](auto v) { y[v] = P::load(b.data + static_cast<index_t>(v()) * P::width); });
     unroll<R>([&](auto r) {
       const P x(rows[r][p]);
       unroll<V>([&](auto v) { sums[r * V + v] = fma(x, y[v], sums[r * V + v]); });
@@ -76,7 +83,7 @@ void tile(index_t k, const S* a, index_t a_stride, const S* b, index_t b_stride,
 }
 
 template <class S>
-using TileKernel = void (*)(index_t, const S*, index_t, const S*, index_t, S*, index_t, bool);
+using TileKernel = void (*)(index_t, Strided<const S>, Strided<const S>, Strided<S>, bool);
 
 /// The kernel of tiles with `rows` rows and `vectors` packets per row.
 template <class S>

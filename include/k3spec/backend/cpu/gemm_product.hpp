@@ -98,10 +98,7 @@ struct Product {
   Pieces blocks{k, std::max<index_t>(1, ceil_div(k, block_k))};  ///< of k
 
   /// Rows of A as the kernel reads them.
-  struct Rows {
-    const S* data;
-    index_t stride;
-  };
+  using Rows = Strided<const S>;
 
   static constexpr index_t padded(index_t count) { return ceil_div(count, P::width) * P::width; }
 
@@ -149,14 +146,14 @@ struct Product {
   }
 
   /// All tiles of `rows` rows against one panel.
-  static void tiles(index_t rows, index_t kc, Rows x, PanelView<S> y, index_t width, S* to, index_t stride,
-                    bool fresh) {
+  static void tiles(index_t rows, index_t kc, Rows x, PanelView<S> y, index_t width, Strided<S> to, bool fresh) {
     const Pieces pieces(rows, ceil_div(rows, tile_rows));
     for (index_t t = 0; t < pieces.count; ++t) {
       const index_t i = pieces.begin(t), height = pieces.length(t);
-      if (t + 1 < pieces.count) prefetch_tile(to + (i + height) * stride, pieces.length(t + 1), width, stride);
-      tile_kernel<S>(height, width / P::width)(kc, x.data + i * x.stride, x.stride, y.data, y.stride, to + i * stride,
-                                               stride, fresh);
+      if (t + 1 < pieces.count)
+        prefetch_tile(to.data + (i + height) * to.stride, pieces.length(t + 1), width, to.stride);
+      tile_kernel<S>(height, width / P::width)(kc, {x.data + i * x.stride, x.stride}, {y.data, y.stride},
+                                               {to.data + i * to.stride, to.stride}, fresh);
     }
   }
 };

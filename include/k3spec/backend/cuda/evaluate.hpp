@@ -14,11 +14,16 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
+/// Where a thread's lanes are.
+struct LanePlace {
+  index_t row, column;
+  int count;
+};
+
 /// The formulas' values in V lanes of one row, stored once all are computed.
 template <class S, int V, std::size_t N, class... E, class... Y>
 __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tuple<Y...>& y, unsigned aligned_y,
-                                      const Lanes<S, V, N>& lanes, const S* reduced, index_t row, index_t column,
-                                      int n) {
+                                      const Lanes<S, V, N>& lanes, const S* reduced, const LanePlace& at) {
   constexpr std::size_t outputs = sizeof...(E);
   S value[outputs][V];
   [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -28,7 +33,7 @@ __device__ inline void evaluate_lanes(const std::tuple<E...>& e, const std::tupl
       (std::get<I>(e).template forward<0>(std::get<I>(tapes), LaneEnv<S, V, N>{lanes, reduced, j}), ...);
       ((value[I][j] = std::get<I>(tapes).value), ...);
     }
-    (store_lanes<V>(value[I], std::get<I>(y).row(row) + column, n, (aligned_y >> I & 1U) != 0), ...);
+    (store_lanes<V>(value[I], std::get<I>(y).row(at.row) + at.column, at.count, (aligned_y >> I & 1U) != 0), ...);
   }
   (std::make_index_sequence<outputs>{});
 }
@@ -40,7 +45,7 @@ __global__ void __launch_bounds__(256, 2) evaluate_elements(E e, Y y, X x, unsig
   for_lanes<V>(first.extent(0), first.extent(1), [&](index_t row, index_t column, int n) {
     Lanes<S, V, std::tuple_size_v<X>> lanes;
     load_operands<Reading>(x, aligned_x, row, column, n, lanes);
-    evaluate_lanes(e, y, aligned_y, lanes, static_cast<const S*>(nullptr), row, column, n);
+    evaluate_lanes(e, y, aligned_y, lanes, static_cast<const S*>(nullptr), {row, column, n});
   });
 }
 
@@ -56,7 +61,7 @@ __global__ void __launch_bounds__(256, 2) evaluate_by_row(E e, Y y, X x, unsigne
     T::for_columns(columns, [&](index_t column, int n, int) {
       Lanes<S, V, std::tuple_size_v<X>> lanes;
       operands.load(column, n, lanes);
-      evaluate_lanes(e, y, aligned_y, lanes, reduced, row, column, n);
+      evaluate_lanes(e, y, aligned_y, lanes, reduced, {row, column, n});
     });
   });
 }

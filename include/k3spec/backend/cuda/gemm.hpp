@@ -47,10 +47,19 @@ index_t leading_dimension(const MatrixBatch<T>& m) {
   return std::max({m.row_stride, m.columns, index_t{1}});
 }
 
+/// A matrix, or a batch of them, and how it is read.
+template <class M>
+struct Factor {
+  M matrix;
+  Op op;
+};
+
 /// C = op(A)·op(B) + beta·C, all in row-major terms, k > 0 and C not empty.
 template <class T, class TC>
-void multiply(const Cuda& cuda, const ProductShape& s, const MatrixBatch<const T>& a, Op op_a,
-              const MatrixBatch<const T>& b, Op op_b, const MatrixBatch<TC>& c, bool accumulate) {
+void multiply(const Cuda& cuda, const ProductShape& s, const Factor<MatrixBatch<const T>>& left,
+              const Factor<MatrixBatch<const T>>& right, const MatrixBatch<TC>& c, bool accumulate) {
+  const auto& [a, op_a] = left;
+  const auto& [b, op_b] = right;
   using S = accumulate_t<T>;
   const S alpha = 1, beta = accumulate ? S(1) : S(0);
   check(cublasGemmStridedBatchedEx_64(
@@ -133,32 +142,34 @@ Matrix<T> op_columns(const Matrix<T>& x, Op op, index_t begin, index_t count) {
 
 /// The float operand is A. Its rows are rows of C, or the products' common index, whose sums go on in C.
 template <class C>
-void multiply_split_a(const Cuda& cuda, const ProductShape& s, const Matrix<const float>& a, Op op_a,
-                      const Matrix<const bfloat16>& b, Op op_b, const Matrix<C>& c, bool accumulate) {
-  for_split_panels(cuda, a, [&](index_t begin, const Matrix<const bfloat16>& part, bool first) {
+void multiply_split_a(const Cuda& cuda, const ProductShape& s, const Factor<Matrix<const float>>& a,
+                      const Factor<Matrix<const bfloat16>>& b, const Matrix<C>& c, bool accumulate) {
+  using Batch = Factor<MatrixBatch<const bfloat16>>;
+  for_split_panels(cuda, a.matrix, [&](index_t begin, const Matrix<const bfloat16>& part, bool first) {
     const index_t n = part.extent(0);
-    if (op_a == Op::plain) {
-      multiply(cuda, {n, s.n, s.k}, single(part), op_a, single(b), op_b, single(c.rows(begin, n)),
+    if (a.op == Op::plain) {
+      multiply(cuda, {n, s.n, s.k}, Batch{single(part), a.op}, Batch{single(b.matrix), b.op}, single(c.rows(begin, n)),
                accumulate || !first);
     } else {
-      multiply(cuda, {s.m, s.n, n}, single(part), op_a, single(op_rows(b, op_b, begin, n)), op_b, single(c),
-               accumulate || !first || begin > 0);
+      multiply(cuda, {s.m, s.n, n}, Batch{single(part), a.op}, Batch{single(op_rows(b.matrix, b.op, begin, n)), b.op},
+               single(c), accumulate || !first || begin > 0);
     }
   });
 }
 
 /// The float operand is B: its rows are the common index, or columns of C.
 template <class C>
-void multiply_split_b(const Cuda& cuda, const ProductShape& s, const Matrix<const bfloat16>& a, Op op_a,
-                      const Matrix<const float>& b, Op op_b, const Matrix<C>& c, bool accumulate) {
-  for_split_panels(cuda, b, [&](index_t begin, const Matrix<const bfloat16>& part, bool first) {
+void multiply_split_b(const Cuda& cuda, const ProductShape& s, const Factor<Matrix<const bfloat16>>& a,
+                      const Factor<Matrix<const float>>& b, const Matrix<C>& c, bool accumulate) {
+  using Batch = Factor<MatrixBatch<const bfloat16>>;
+  for_split_panels(cuda, b.matrix, [&](index_t begin, const Matrix<const bfloat16>& part, bool first) {
     const index_t n = part.extent(0);
-    if (op_b == Op::plain) {
-      multiply(cuda, {s.m, s.n, n}, single(op_columns(a, op_a, begin, n)), op_a, single(part), op_b, single(c),
-               accumulate || !first || begin > 0);
+    if (b.op == Op::plain) {
+      multiply(cuda, {s.m, s.n, n}, Batch{single(op_columns(a.matrix, a.op, begin, n)), a.op},
+               Batch{single(part), b.op}, single(c), accumulate || !first || begin > 0);
     } else {
-      multiply(cuda, {s.m, n, s.k}, single(a), op_a, single(part), op_b, single(c.columns(begin, n)),
-               accumulate || !first);
+      multiply(cuda, {s.m, n, s.k}, Batch{single(a.matrix), a.op}, Batch{single(part), b.op},
+               single(c.columns(begin, n)), accumulate || !first);
     }
   });
 }
@@ -199,11 +210,12 @@ void gemm(const Cuda& cuda, const View<TA, EA...>& a, Op op_a, const View<TB, EB
   const Matrix<C> cm = bare(c);
   if (s.k == 0) return cuda::empty_sums(cuda, cm, accumulate);
   if constexpr (std::same_as<A, B>) {
-    cuda::multiply(cuda, s, cuda::single(am), op_a, cuda::single(bm), op_b, cuda::single(cm), accumulate);
+    using Batch = cuda::Factor<MatrixBatch<const A>>;
+    cuda::multiply(cuda, s, Batch{cuda::single(am), op_a}, Batch{cuda::single(bm), op_b}, cuda::single(cm), accumulate);
   } else if constexpr (std::same_as<A, float>) {
-    cuda::multiply_split_a(cuda, s, am, op_a, bm, op_b, cm, accumulate);
+    cuda::multiply_split_a(cuda, s, {am, op_a}, {bm, op_b}, cm, accumulate);
   } else {
-    cuda::multiply_split_b(cuda, s, am, op_a, bm, op_b, cm, accumulate);
+    cuda::multiply_split_b(cuda, s, {am, op_a}, {bm, op_b}, cm, accumulate);
   }
 }
 
@@ -232,7 +244,8 @@ void gemm_batch(const Cuda& cuda, const MatrixBatch<TA>& a, Op op_a, const Matri
   const auto as_const = [](const auto& m) {
     return MatrixBatch<const A>{bare(m.data), m.count, m.rows, m.columns, m.row_stride, m.batch_stride};
   };
-  cuda::multiply(cuda, s, as_const(a), op_a, as_const(b), op_b,
+  using Batch = cuda::Factor<MatrixBatch<const A>>;
+  cuda::multiply(cuda, s, Batch{as_const(a), op_a}, Batch{as_const(b), op_b},
                  MatrixBatch<C>{bare(c.data), c.count, c.rows, c.columns, c.row_stride, c.batch_stride}, accumulate);
 }
 
