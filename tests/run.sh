@@ -13,7 +13,7 @@ give_up() {
 }
 
 bash cmake/install_packages.sh || give_up "the packages could not be installed"
-cmake -S . -B "$build" -G Ninja -D K3SPEC_BUILD_TESTS=ON -D K3SPEC_BUILD_EXAMPLES=ON || give_up "configuring failed"
+cmake -S . -B "$build" -G Ninja -D K3SPEC_BUILD_TESTS=ON -D K3SPEC_BUILD_EXAMPLES=ON -D K3SPEC_BENCH_PROGRAMS=OFF || give_up "configuring failed"
 
 # Beside other programs, threads that wait must not take the cores that others need.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
