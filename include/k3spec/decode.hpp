@@ -8,13 +8,13 @@
 
 // decode: lossless draft-and-verify, of several texts together, and the plain decoding it equals
 #include <k3spec/decode/block_heads.hpp>
-#include <k3spec/decode/drafting_lists.hpp>
 #include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/drafted_blocks.hpp>
+#include <k3spec/decode/drafting_lists.hpp>
 #include <k3spec/decode/eagle3_lists.hpp>
 #include <k3spec/decode/eagle3_memory.hpp>
 #include <k3spec/decode/eagle3_session.hpp>

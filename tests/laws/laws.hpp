@@ -177,14 +177,14 @@ class Trial {
     upload(device(), Vector<const T>(parameters.all()), twin_.parameters.all());
     twin_.ids.put(ids_), twin_.mask.put(mask_), twin_.y.put(y);
     Call<Law, E> c{test::device<D>(threads),
-                      shape,
-                      twin_.parameters.weights(),
-                      {},
-                      twin_.ids.vector(),
-                      twin_.mask.vector(),
-                      saved_,
-                      fixture_,
-                      twin_.y.matrix(Law::output)};
+                   shape,
+                   twin_.parameters.weights(),
+                   {},
+                   twin_.ids.vector(),
+                   twin_.mask.vector(),
+                   saved_,
+                   fixture_,
+                   twin_.y.matrix(Law::output)};
     for (std::size_t i = 0; i < count; ++i) {
       twin_.x[i].put(x[i]);
       c.x[i] = twin_.x[i].matrix(Law::inputs[i].columns);

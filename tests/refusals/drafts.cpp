@@ -99,9 +99,9 @@ TEST_CASE("EAGLE-3") {
     const auto s = step(a);
     AttentionSteps<const float> keys;
     keys.add(s.keys());
-    Draft::step_forward<float>(device, model.w(), s, a.rows<const float, Draft::hidden>("hidden_in", rows, Blame::any),
-                               typename Draft::template SeenKeys<float, CausalVisibility>{{2, length, length}, keys, {}},
-                               RotaryPositions{});
+    Draft::step_forward<float>(
+        device, model.w(), s, a.rows<const float, Draft::hidden>("hidden_in", rows, Blame::any),
+        typename Draft::template SeenKeys<float, CausalVisibility>{{2, length, length}, keys, {}}, RotaryPositions{});
   });
   refuses({"drafts/eagle3_draft.hpp after_attention"}, [&](Arguments& a) {
     const auto s =

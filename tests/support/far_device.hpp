@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tests/support/mirror.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/grouped_product.hpp>
 #include <k3spec/backend/kda.hpp>
@@ -17,7 +18,6 @@
 #include <k3spec/backend/product.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/expr/results.hpp>
-#include <tests/support/mirror.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -157,9 +157,9 @@ decltype(auto) near(T&& x) {
 
 }  // namespace far
 
-#define K3SPEC_HAND_ON(function)                             \
-  template <class... A>                                      \
-  void function(const Far& device, A&&... a) {               \
+#define K3SPEC_HAND_ON(function)                               \
+  template <class... A>                                        \
+  void function(const Far& device, A&&... a) {                 \
     function(device.host(), far::near(std::forward<A>(a))...); \
   }
 K3SPEC_HAND_ON(argmax_kernel)

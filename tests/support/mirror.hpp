@@ -47,7 +47,8 @@ class Mirror {
     upload(device<D>(), Vector<const T>(from.data(), static_cast<index_t>(from.size())), vector());
   }
   void get(std::vector<T>& to) {
-    download(device<D>(), Vector<const element_t<D, T>>(vector()), Vector<T>(to.data(), static_cast<index_t>(to.size())));
+    download(device<D>(), Vector<const element_t<D, T>>(vector()),
+             Vector<T>(to.data(), static_cast<index_t>(to.size())));
   }
   std::vector<T> get() {
     std::vector<T> to(static_cast<std::size_t>(buffer_.size()));

@@ -59,6 +59,6 @@ TEST_CASE("the target runs on any device that has what its ops ask for") {
   index_t calls = 0;
   const auto far = run(Far{&calls});
   CHECK(test::same_bits(far, run(Cpu{1})));
-  CHECK(far.back() == 0);                          // after a reset
+  CHECK(far.back() == 0);                             // after a reset
   CHECK(calls > 3 * Config::num_hidden_layers * 20);  // three forwards
 }

@@ -51,7 +51,7 @@ struct TttProblem {
   Matrix<const T> q;              ///< [sequences·queries, heads·(nope+rope)]
   AttentionSteps<const T> steps;  ///< step 0 has [sequences·keys] rows, later ones [sequences·queries]
   Visible visible;                ///< of step 0
-  scalar_t<T> scale;          ///< of scores
+  scalar_t<T> scale;              ///< of scores
 };
 static_assert(std::is_trivially_copyable_v<TttProblem<AttentionHeads<1, 1, 1, 1>, bfloat16, CausalVisibility>>);
 

@@ -162,7 +162,9 @@ struct KimiK3TinyTarget : KimiK3Target {
 
 /// EAGLE-3 drafts of these targets, and the targets themselves: a draft's config is its target's, too.
 struct KimiK3 : Eagle3<KimiK3Target> {};
+/// That of the public miniature.
 struct KimiK3Small : Eagle3<KimiK3SmallTarget> {};
+/// That of the trained miniature.
 struct KimiK3Tiny : Eagle3<KimiK3TinyTarget> {
   static constexpr index_t draft_vocab_size = 64;
 };

@@ -33,8 +33,8 @@ struct bfloat16 {
 
 /// The types that parameters and activations are stored in, wherever they are.
 template <class T>
-concept Element =
-    std::same_as<value_t<T>, float> || std::same_as<value_t<T>, double> || std::same_as<value_t<T>, bfloat16>;
+concept Element = std::same_as < value_t<T>,
+float > || std::same_as<value_t<T>, double> || std::same_as<value_t<T>, bfloat16>;
 
 namespace detail {
 template <class T>

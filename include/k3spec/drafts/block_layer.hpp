@@ -172,6 +172,7 @@ struct BlockLayer {
     Matrix<const T> rows;  ///< [C, H]
     const Keys<T>& keys;
   };
+  /// The same of the noise.
   template <class T>
   struct NoiseRows {
     Matrix<const T> rows;  ///< [N, H]

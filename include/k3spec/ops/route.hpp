@@ -54,7 +54,8 @@ void sort_by_expert(const D& device, const Matrix<Id>& ids, const ExpertRows<Id>
 /// to[place] = from[row]
 /// \throws Error on shapes that do not fit what was sorted
 template <class T, Device D>
-void gather_expert_rows(const D& device, const ExpertRows<placed_as_t<index_t, T>>& experts, const Matrix<T>& from, const Matrix<T>& to) {
+void gather_expert_rows(const D& device, const ExpertRows<placed_as_t<index_t, T>>& experts, const Matrix<T>& from,
+                        const Matrix<T>& to) {
   require_count("gather_expert_rows: row", experts.row.extent(0), experts.place.size());
   require_rows("gather_expert_rows: from", from, experts.place.extent(0));
   require_shape("gather_expert_rows: to", to, experts.row.extent(0), from.extent(1));
