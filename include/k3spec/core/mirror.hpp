@@ -23,7 +23,8 @@ struct Mirrored {
 template <Device D>
 class MirrorPlan {
  public:
-  /// \throws Error when `count` elements cannot be addressed
+  /// Counts `count` elements of each side.
+  /// \throws Error when they cannot be addressed
   template <class T>
   constexpr Mirrored<D, T> take(index_t count) {
     bytes_ = detail::planned(bytes_, detail::piece<T>(count));
@@ -42,6 +43,7 @@ template <Device D>
 class Mirror {
  public:
   Mirror() = default;
+  /// Memory of `bytes` on each side.
   /// \throws Error when there is no such memory
   Mirror(const D& device, std::size_t bytes) : device_(device, static_cast<index_t>(bytes)) {
     if constexpr (!shares_memory<D>) host_ = Buffer<std::byte>(static_cast<index_t>(bytes));

@@ -23,6 +23,7 @@ class DraftedBlocks {
     bool goes_on = false;
   };
 
+  /// No blocks yet.
   /// \param chain  the most tokens of a block
   DraftedBlocks(index_t sequences, index_t chain)
       : blocks_(at(sequences)), active_(blocks_.size()), tokens_(at(sequences * chain)) {}

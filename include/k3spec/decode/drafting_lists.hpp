@@ -23,6 +23,7 @@ struct DraftedBlock {
 template <Device D>
 class DraftingLists {
  public:
+  /// Room for what a session of this size drafts.
   /// \param first_slot  slots of a block that predict nothing
   DraftingLists(const D& device, const SessionSize& size, index_t first_slot)
       : of_append_(device, bytes_of_append(size)),

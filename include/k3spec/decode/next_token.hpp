@@ -23,6 +23,7 @@ namespace K3SPEC_NAMESPACE {
 template <Device D, class S>
 class NextToken {
  public:
+  /// Room for one row.
   /// \param vocabulary  how wide the rows are
   NextToken(const D& device, index_t vocabulary) : choices_(device, 1), row_(vocabulary) {}
 

@@ -18,6 +18,7 @@ template <Device D = Cpu>
 class TokenChoices {
  public:
   TokenChoices() = default;
+  /// Room for some draws.
   /// \param most  draws at a time
   /// \throws Error on a number that is negative or cannot be allocated
   TokenChoices(const D& device, index_t most)
@@ -30,6 +31,7 @@ class TokenChoices {
   static constexpr std::size_t bytes(index_t most) { return detail::piece<Draw>(most) + detail::piece<index_t>(most); }
 
   void clear() { count_ = 0; }
+  /// One draw more.
   /// \throws Error on more draws than planned
   void add(const Draw& draw) {
     require_index("sampling: draws", count_, draws_.host.extent(0));

@@ -51,6 +51,7 @@ class Verifier {
   using E = element_t<D, S>;
 
  public:
+  /// Room for some texts.
   /// \param texts, tokens  the most at a time
   /// \throws Error on numbers that are negative or cannot be allocated
   Verifier(const D& device, index_t texts, index_t tokens)

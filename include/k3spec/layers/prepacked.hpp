@@ -20,6 +20,7 @@ class PrepackedModel {
   using E = element_t<D, T>;
   using Weights = typename Layer::template Weights<Prepacked<E>>;
 
+  /// Prepacks the weights of a layer or a whole model.
   /// \param weights  the host's
   PrepackedModel(const D& device, const typename Layer::template Weights<const T>& weights) {
     std::vector<Matrix<const T>> tensors;

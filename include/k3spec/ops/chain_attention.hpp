@@ -18,6 +18,7 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// q, keys and the cache -> the result, see above.
 /// \param cached  problem.cached as the host knows it
 /// \throws Error on shapes that do not fit the queries, and on rows that the cache has not
 template <Device D, class Heads, class T>

@@ -18,6 +18,7 @@ namespace K3SPEC_NAMESPACE {
 struct DataFingerprints {
   Fingerprint training, held_out;
 
+  /// Those of two texts.
   /// \tparam D  the host's cores, or what shares their memory
   template <Device D>
     requires shares_memory<D>

@@ -26,6 +26,7 @@ class TrainedDraft {
  public:
   using Optimizer = AdamW<Draft, T, D>;
 
+  /// A draft before its first step.
   /// \throws Error on an option out of range
   TrainedDraft(const D& device, const AdamWOptions& options, Parameters<Draft, T> parameters)
       : parameters_(to_device(device, std::move(parameters))),

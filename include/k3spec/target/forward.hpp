@@ -52,6 +52,7 @@ class FrozenTarget {
   using State = TargetState<Given, T, D>;
   using Output = TargetOutput<E>;
 
+  /// Prepacks all layers' weights.
   /// \param w  the host's
   FrozenTarget(const D& device, const typename Model::template Weights<const T>& w)
       : embedding_(device, w.embed_tokens), norm_(device, w.norm), head_{device, {w.lm_head.matrix()}} {
