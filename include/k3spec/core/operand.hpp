@@ -20,13 +20,15 @@ inline constexpr bool has_columns = V::rank == 2 &&
 
 /// Whether elements of both add up in one type: accumulate_t.
 template <class V, class T>
-inline constexpr bool adds_up_as = std::same_as<accumulate_t<typename V::value_type>, accumulate_t<T>>;
+inline constexpr bool adds_up_as = std::same_as<scalar_t<typename V::value_type>, scalar_t<T>>;
 
 /// Views [rows, N] of a layer of element type T. `fit` is false where the types refuse them.
 template <class T, index_t N, class... V>
 struct Operands {
   static constexpr bool wide = (has_columns<V, N> && ...), same = (adds_up_as<V, T> && ...);
-  static constexpr bool fit = wide && same;
+  static constexpr bool here = (std::same_as<place_t<typename V::value_type>, place_t<T>> && ...);
+  static_assert(here, "a view is in another memory than the weights it meets");
+  static constexpr bool fit = wide && same && here;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -175,9 +175,11 @@ template <expr::Expression E, class T, index_t... Y, class... G, Allocator A, cl
 void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, A& scratch,
                    const X&... x) {
   constexpr bool wide = expr::static_columns_agree<E, View<T, Y...>, X...>(), same = (adds_up_as<X, T> && ...);
+  constexpr bool here = !is_placed<T> && !(is_placed<typename X::element_type> || ...);
+  static_assert(here, "differentiate on Cpu: a view is in another device's memory");
   static_assert(wide, "differentiate: an operand has another number of columns than d_y");
   static_assert(same, "differentiate: an operand and d_y mix double with float or bfloat16");
-  if constexpr (wide && same) {
+  if constexpr (here && wide && same) {
     const auto d = as_matrix(d_y);
     cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::ElementAdjoint<std::remove_cv_t<T>>{d}, grads, scratch,
                                             d.extents(), std::tuple(as_matrix(x)...));

@@ -69,9 +69,11 @@ void evaluate(const Cpu& cpu, const std::tuple<E...>& e, const std::tuple<Y...>&
 template <expr::Expression E, class T, index_t... Y, class... X>
 void evaluate(const Cpu& cpu, const E& e, const View<T, Y...>& y, const X&... x) {
   constexpr bool wide = expr::static_columns_agree<E, View<T, Y...>, X...>(), same = (adds_up_as<X, T> && ...);
+  constexpr bool here = !is_placed<T> && !(is_placed<typename X::element_type> || ...);
+  static_assert(here, "evaluate on Cpu: a view is in another device's memory");
   static_assert(wide, "evaluate: an operand has another number of columns than the result");
   static_assert(same, "evaluate: an operand and the result mix double with float or bfloat16");
-  if constexpr (wide && same) evaluate(cpu, formulas(e), outputs(y), x...);
+  if constexpr (here && wide && same) evaluate(cpu, formulas(e), outputs(y), x...);
 }
 
 /// y[r] = e(row r of the operands), for an expression that is one value per row, such as row_sum(…). The first operand
