@@ -71,16 +71,15 @@ class BlockBatches {
   const Conventions& conventions() const { return conventions_; }
 
  protected:
-  using Batch = BlockBatch<T, Draft::target_width>;
+  using Batch = BlockBatch<element_t<D, T>, Draft::target_width>;
   static constexpr index_t block_size = Draft::block_size, target_layers = Draft::config::num_target_layers;
 
-  BlockBatches(const D& /*device*/, Slot slot, Parameters<Target, T, D> target, Setup setup,
-               const TrainSettings& settings)
+  BlockBatches(const D& device, Slot slot, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : settings_(settings),
         layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
         states_(std::move(target), block_taps(layer_ids_, TargetConfig::num_hidden_layers, conventions_),
-                {settings.batch, settings.length, settings.packing}),
+                {settings.batch, settings.length, settings.packing}, device),
         documents_(settings.packing == Packing::apart ? settings.rows() : 0),
         sampler_(slot, span(settings)),
         all_count_(settings.rows()),
@@ -88,7 +87,7 @@ class BlockBatches {
     all_count_.fill(1);
   }
 
-  using States = TargetStates<GivenTarget, T>;
+  using States = TargetStates<GivenTarget, T, D>;
 
   static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
   static constexpr std::size_t states_bytes(const TrainSettings& s) {
@@ -109,14 +108,15 @@ class BlockBatches {
     if (prefixes.size() > 0) {
       draw_prefix_lengths(block_size, settings_.prefix_base, settings_.seed, turn, prefixes, first * settings_.anchors);
     }
-    return Batch{.length = settings_.length,
-                 .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
-                 .loss_mask = mask,
-                 .target_hidden = Rows<const T, Draft::target_width>(states_.tapped().data(), settings_.rows()),
-                 .anchors = sampler_.anchors(),
-                 .keep = sampler_.keep(),
-                 .documents = documents,
-                 .prefix_lengths = prefixes};
+    return Batch{
+        .length = settings_.length,
+        .input_ids = Vector<const index_t>(windows.ids.data(), settings_.rows()),
+        .loss_mask = mask,
+        .target_hidden = Rows<const element_t<D, T>, Draft::target_width>(states_.tapped().data(), settings_.rows()),
+        .anchors = sampler_.anchors(),
+        .keep = sampler_.keep(),
+        .documents = documents,
+        .prefix_lengths = prefixes};
   }
   std::optional<Batch> draw(const TextWindows& windows, MicroBatch at) {
     return draw(windows, at.step, at.index * settings_.batch, true);

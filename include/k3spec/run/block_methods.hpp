@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include <k3spec/core/held.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
@@ -23,34 +24,43 @@ namespace detail {
 template <class DraftType, Element T, Device D>
 struct DFlashKind {
   using Draft = DraftType;
-  using Objective = DFlashObjective<Draft, T>;
+  using Objective = DFlashObjective<Draft, T, chunk_rows(Draft::vocabulary), D>;
   using Metrics = BlockMetrics<DFlashSums>;
   static constexpr Slot slot = Slot::anchor_plus_k;
 
   static void check(const TrainSettings&) {}
-  static Objective objective(const D&, const TrainSettings& s) { return {s.batch, s.length, s.anchors, s.gamma}; }
+  static Objective objective(const D& device, const TrainSettings& s) {
+    return {s.batch, s.length, s.anchors, s.gamma, device};
+  }
 
   /// A DFlash draft has nothing of its target's.
   template <class Target>
   static void initialize(const TrainSettings&, const Parameters<Target, T>&, Parameters<Draft, T>&) {}
 
-  /// What the objective reads: the batch, and of the target's weights.
+  /// What the objective reads: the batch, and of the target's tables, as the device has them.
   template <class States, class Batch>
   static const Batch& batch(const States&, const Batch& blocks) {
     return blocks;
   }
-  template <class States>
-  static std::tuple<typename Objective::Target> of_target(const States& states) {
-    const auto w = states.weights();
-    return {{w.embed_tokens.matrix(), w.lm_head.matrix()}};
-  }
+  class TargetTables {
+   public:
+    template <class States>
+    TargetTables(const D& device, const States& states)
+        : embed_(device, states.weights().embed_tokens), head_(device, states.weights().lm_head) {}
+    std::tuple<typename Objective::Target> operands() const {
+      return {{embed_.view().matrix(), head_.view().matrix()}};
+    }
+
+   private:
+    Held<D, T, Draft::vocabulary, Draft::hidden> embed_, head_;
+  };
 };
 
 /// What DSpark does otherwise than DFlash: its objective reads the target's last states.
 template <class DraftType, Element T, Device D>
 struct DSparkKind {
   using Draft = DraftType;
-  using Objective = DSparkObjective<Draft, T>;
+  using Objective = DSparkObjective<Draft, T, chunk_rows(Draft::vocabulary), D>;
   using Metrics = BlockMetrics<typename Objective::Sums>;
   static constexpr Slot slot = Slot::anchor_plus_k_plus_1;
 
@@ -61,8 +71,8 @@ struct DSparkKind {
             Draft::has_confidence ? "ce_alpha, l1_alpha and confidence_alpha" : "ce_alpha and l1_alpha", "0",
             "one above 0: else nothing is learnt");
   }
-  static Objective objective(const D&, const TrainSettings& s) {
-    return {s.batch, s.length, s.anchors, {s.gamma, s.ce_alpha, s.l1_alpha, s.confidence_alpha}};
+  static Objective objective(const D& device, const TrainSettings& s) {
+    return {s.batch, s.length, s.anchors, {s.gamma, s.ce_alpha, s.l1_alpha, s.confidence_alpha}, device};
   }
 
   /// Embedding and head begin as copies of the target's, and the Markov head's table of previous tokens with a
@@ -86,10 +96,11 @@ struct DSparkKind {
   static typename Objective::Batch batch(const States& states, const Batch& blocks) {
     return {blocks, states.last()};
   }
-  template <class States>
-  static std::tuple<> of_target(const States&) {
-    return {};
-  }
+  struct TargetTables {
+    template <class States>
+    TargetTables(const D&, const States&) {}
+    static std::tuple<> operands() { return {}; }
+  };
 };
 
 /// How a draft of blocks is trained, see Trainer. \tparam Kind  one of the two above
@@ -115,8 +126,10 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
     Kind::initialize(s, target, parameters);
   }
 
-  BlockMethod(const D& device, Parameters<Target, T, D> target, Setup setup, const TrainSettings& s)
-      : Base(device, Kind::slot, std::move(target), std::move(setup), s), objective_(Kind::objective(device, s)) {}
+  BlockMethod(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& s)
+      : Base(device, Kind::slot, std::move(target), std::move(setup), s),
+        objective_(Kind::objective(device, s)),
+        tables_(device, this->states()) {}
 
   Totals count(const D&, const Weights&, const TextWindows& windows, MicroBatch at) {
     const auto blocks = this->draw(windows, at);
@@ -131,7 +144,7 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
     const auto run = [&](const auto&... of_target) {
       return objective_.forward_backward(device, w, d_w, of_target..., Kind::batch(this->states(), *blocks), totals);
     };
-    return {std::apply(run, Kind::of_target(this->states()))};
+    return {std::apply(run, tables_.operands())};
   }
 
   Metrics evaluate(const D& device, const Weights& w, const TextWindows& windows, index_t index) {
@@ -141,7 +154,7 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
     const auto run = [&](const auto&... of_target) {
       return objective_.evaluate_only(device, w, of_target..., Kind::batch(this->states(), *blocks));
     };
-    return {std::apply(run, Kind::of_target(this->states()))};
+    return {std::apply(run, tables_.operands())};
   }
 
   Metrics metrics() const { return {}; }
@@ -153,6 +166,7 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
 
  private:
   Objective objective_;
+  typename Kind::TargetTables tables_;
 };
 
 }  // namespace detail

@@ -23,7 +23,8 @@ template <ForTarget GivenTarget, ForEagle3 Given, Element T, Device D = Cpu>
 class Eagle3Method {
   using Config = complete_eagle3_t<Given>;
   using TargetConfig = complete_target_t<GivenTarget>;
-  using Features = TargetFeatures<GivenTarget, Given, T>;
+  using Features = TargetFeatures<GivenTarget, Given, T, D>;
+  using Objective = TttObjective<Eagle3Draft<Given>, T, chunk_rows(Eagle3Draft<Given>::draft_vocabulary), D>;
 
  public:
   using Weights = decltype(std::declval<const Parameters<Eagle3Draft<Given>, T, D>&>().weights());
@@ -54,11 +55,11 @@ class Eagle3Method {
   }
   static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
 
-  Eagle3Method(const D& /*device*/, Parameters<Target, T, D> target, Setup setup, const TrainSettings& settings)
+  Eagle3Method(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
-        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, size(settings)),
-        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss()) {
+        features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, size(settings), device),
+        objective_(settings.rows(), settings.ttt_steps, settings.ttt_loss(), device) {
     conventions_.ttt_steps = settings.ttt_steps;  // how many tokens the draft can chain: its files say so
   }
 
@@ -98,7 +99,7 @@ class Eagle3Method {
 
   /// Bytes of activations.
   static constexpr std::size_t bytes(const TrainSettings& s) {
-    return Features::bytes(size(s)) + TttObjective<Draft, T>::bytes(s.rows(), s.ttt_steps);
+    return Features::bytes(size(s)) + Objective::bytes(s.rows(), s.ttt_steps);
   }
 
  private:
@@ -107,7 +108,7 @@ class Eagle3Method {
   std::vector<index_t> layer_ids_;
   Conventions conventions_;
   Features features_;
-  TttObjective<Draft, T> objective_;
+  Objective objective_;
 };
 
 template <ForTarget TargetConfig, ForEagle3 Config, Element T, Device D = Cpu>

@@ -8,7 +8,7 @@
 /// initialize(settings, target, parameters)
 ///                                        static, on the host: what fresh parameters do not draw
 /// Method(device, target parameters, setup, settings)
-///                                        of what check lets through; the parameters in the device's memory
+///                                        of what check lets through; the target's parameters on the host
 /// count(device, weights, windows, MicroBatch)
 ///                                        Totals: what the batch adds to the step's denominators; slots are below the
 ///                                        accumulate of the settings that the Method was made with

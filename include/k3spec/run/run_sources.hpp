@@ -2,28 +2,48 @@
 /// \file
 /// What a run's numbers come from beside its settings: the target, and the texts. A checkpoint carries their
 /// fingerprints, so that a run does not go on with others unnoticed.
-/// defines: DataFingerprints, RunSources, OtherData
+/// defines: host_fingerprint, DataFingerprints, RunSources, OtherData
 
 #include <optional>
 #include <string>
 
 #include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/text.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/parameters.hpp>
 #include <k3spec/io/config_json.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+/// Of a tensor or of bytes in the host's memory, by a device: the same on every device. One at a time is there.
+template <Device D, class T, index_t... E>
+Fingerprint host_fingerprint(const D& device, const View<const T, E...>& host) {
+  const Held<D, T, E...> held(device, host);
+  const auto bytes = static_cast<std::size_t>(host.size()) * sizeof(T);
+  return fingerprint(device, {reinterpret_cast<const element_t<D, std::byte>*>(held.view().data()), bytes});
+}
+/// Of a model's parameters in the host's memory, as they are held: in another type they have another one.
+template <class Model, Device D, class Weights>
+Fingerprint host_fingerprint(const D& device, const Weights& weights) {
+  Fingerprint all;
+  Model::visit(weights, Path{}, [&](const Path&, const auto& view, auto) {
+    all.bits = detail::mix(all.bits, host_fingerprint(device, view).bits);
+  });
+  return all;
+}
 
 /// What the windows of a run are made from.
 struct DataFingerprints {
   Fingerprint training, held_out;
 
   /// Those of two texts.
-  /// \tparam D  the host's cores, or what shares their memory
   template <Device D>
-    requires shares_memory<D>
   static DataFingerprints of(const D& device, const ByteText& training, const ByteText& held_out) {
-    return {fingerprint(device, std::as_bytes(training.bytes())), fingerprint(device, std::as_bytes(held_out.bytes()))};
+    const auto of_text = [&](const ByteText& text) {
+      return host_fingerprint(device, Vector<const std::uint8_t>(text.bytes().data(), text.size()));
+    };
+    return {of_text(training), of_text(held_out)};
   }
   bool operator==(const DataFingerprints&) const = default;
 };

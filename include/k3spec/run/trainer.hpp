@@ -93,7 +93,7 @@ class Trainer {
         comm_(std::move(comm)),
         progress_{checked(setup, settings)},
         draft_(device, settings.optimizer, fresh(settings, target)),
-        method_(device, placed(std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
+        method_(device, known(std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
@@ -203,11 +203,10 @@ class Trainer {
     return parameters;
   }
 
-  /// The target in the device's memory, where its fingerprint is taken.
-  Parameters<Target, T, D> placed(Parameters<Target, T> target) {
-    auto there = to_device(device_, std::move(target));
-    progress_.sources.target = fingerprint<Target>(device_, std::as_const(there).weights());
-    return there;
+  /// The target, when its fingerprint is taken.
+  Parameters<Target, T> known(Parameters<Target, T> target) {
+    progress_.sources.target = host_fingerprint<Target>(device_, std::as_const(target).weights());
+    return target;
   }
 
   const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {
