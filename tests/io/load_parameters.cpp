@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
 #include "tests/support/temporary.hpp"
