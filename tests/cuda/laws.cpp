@@ -36,7 +36,7 @@ TEST_CASE("laws on Cuda: widths 1, 7, 32, 33, 1000 with 1, 31 and 4097 rows") {
   const auto bits = []<class Law>(std::type_identity<Law>, index_t rows) {
     const Shape shape{1, rows};
     check_bits<Law, float, Cuda>(shape);
-    hold("accumulates", shape, accumulates<Law, Cuda>(shape));
+    hold<Law, float>("accumulates", shape, accumulates<Law, Cuda>(shape));
   };
   for (const index_t rows : {1, 31}) {
     bits(std::type_identity<RMSNormLaw<1>>{}, rows);
@@ -51,5 +51,5 @@ TEST_CASE("laws on Cuda: widths 1, 7, 32, 33, 1000 with 1, 31 and 4097 rows") {
   check_bits<LinearLaw<7, 32>, float, Cuda>({1, 4097});
   check_bits<EmbeddingLaw<33>, float, Cuda>({1, 4097});
   check_bits<MLPLaw<SiTUMLP<7, 13, Bounded>, 7>, float, Cuda>({1, 4097});
-  hold("overwrites", {1, 4097}, overwrites<RMSNormLaw<33>, float, Cuda>({1, 4097}));
+  hold<RMSNormLaw<33>, float>("overwrites", {1, 4097}, overwrites<RMSNormLaw<33>, float, Cuda>({1, 4097}));
 }

@@ -217,7 +217,7 @@ TEST_CASE("laws: the DSpark objective") { laws::check<DSparkLaw>({{1, 3}, {4, 7}
 TEST_CASE("laws: both objectives with causal blocks and a window") {
   const auto check = []<class Law>(Law) {
     for (const laws::Shape shape : {laws::Shape{1, 3}, laws::Shape{4, 7}}) {
-      laws::hold("gradients are slopes", shape, laws::gradients_are_slopes<Law, Cpu>(shape));
+      laws::hold<Law>("gradients are slopes", shape, laws::gradients_are_slopes<Law, Cpu>(shape));
       laws::check_bits<Law, double, Cpu>(shape);
     }
   };

@@ -12,9 +12,9 @@ void check_far(Shape shape) {
   Trial<Law, T, Far> far(shape);
   near.forward(), near.backward();
   far.forward(), far.backward();
-  hold("the bits of Cpu", shape, compare_bits(far.results(), near.results(), "on Far"));
-  hold("overwrites", shape, overwrites<Law, T, Far>(shape));
-  hold("plan is exact", shape, plan_is_exact<Law, T, Far>(shape));
+  hold<Law, T>("the bits of Cpu", shape, compare_bits(far.results(), near.results(), "on Far"));
+  hold<Law, T>("overwrites", shape, overwrites<Law, T, Far>(shape));
+  hold<Law, T>("plan is exact", shape, plan_is_exact<Law, T, Far>(shape));
 }
 
 }  // namespace k3spec::laws

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include <tests/laws/laws.hpp>
+#include <tests/laws/check_laws.hpp>
 #include <k3spec/layers/linear.hpp>
 
 using namespace k3spec;
@@ -121,4 +121,10 @@ TEST_CASE("each law finds its planted fault") {
   contains(laws::threads_change_nothing<DependsOnThreads, double>(shape), "'output' differs");
   contains(laws::sequences_are_alone<DependsOnNeighbours, double>(shape), "output of sequence 0");
   contains(laws::rounds_once<RoundsEachSum>(shape), "'output': off by");
+}
+
+TEST_CASE("a failing law names the law, the layer, the type and the shape") {
+  CHECK(laws::case_name<Healthy, bfloat16>("overwrites", {2, 17}) == "overwrites: Healthy, bfloat16, 2 x 17 rows");
+  CHECK(laws::case_name<Linear<9, 4>, double>("rounds once", {0, 1}) ==
+        "rounds once: Linear<9, 4>, double, 0 x 1 rows");
 }
