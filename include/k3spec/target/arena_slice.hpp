@@ -1,41 +1,31 @@
 #pragma once
 /// \file
 /// Working memory of one thread, cut out of an Arena before threads run.
-/// defines: ArenaSlice
+/// defines: BorrowedBytes, ArenaSlice
 
+#include <algorithm>
 #include <cstddef>
-#include <string>
 
 #include <k3spec/core/arena.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
+/// Memory that another arena owns.
+struct BorrowedBytes {
+  std::byte* memory = nullptr;
+  index_t bytes = 0;
+
+  std::byte* data() const { return memory; }
+  index_t size() const { return bytes; }
+  void fill(std::byte value, index_t first) const { std::fill_n(memory + first, bytes - first, value); }
+};
+
 /// A piece of an Arena's memory that one thread hands out by itself.
-class ArenaSlice {
+class ArenaSlice : public BasicArena<BorrowedBytes> {
  public:
   /// A slice of memory that has been planned.
   /// \param memory  `bytes` of it, aligned
-  ArenaSlice(std::byte* memory, std::size_t bytes) : memory_(memory), capacity_(bytes) {}
-
-  /// The next `count` elements.
-  /// \throws Error when the plan was too small
-  template <class T>
-  T* take(index_t count) {
-    const std::size_t bytes = detail::piece<T>(count);
-    if (bytes > capacity_ - used_) {
-      throw Error("arena slice: bytes left", std::to_string(capacity_ - used_), std::to_string(bytes));
-    }
-    std::byte* p = memory_ + used_;
-    used_ += bytes;
-    return reinterpret_cast<T*>(p);
-  }
-
-  std::size_t used() const { return used_; }
-  void release(std::size_t mark) { used_ = mark; }
-
- private:
-  std::byte* memory_;
-  std::size_t capacity_, used_ = 0;
+  ArenaSlice(std::byte* memory, std::size_t bytes) : BasicArena(BorrowedBytes{memory, static_cast<index_t>(bytes)}) {}
 };
 
 }  // namespace K3SPEC_NAMESPACE
