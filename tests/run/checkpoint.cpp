@@ -1,3 +1,4 @@
+#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
 
 #include <doctest/doctest.h>

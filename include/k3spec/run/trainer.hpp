@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/text.hpp>
 #include <k3spec/comm/single.hpp>
