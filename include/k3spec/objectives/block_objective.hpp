@@ -17,6 +17,7 @@
 #include <k3spec/objectives/block_chunk.hpp>
 #include <k3spec/objectives/block_lists.hpp>
 #include <k3spec/objectives/block_totals.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
 #include <k3spec/ops/gather_rows.hpp>
 
@@ -88,7 +89,7 @@ class BlockObjective {
     in_.upload(call.device);
     embedding_forward<E>(call.device, lists_.noise_ids.device, Own::embedding(call), noise_);
     Backbone::template forward<E>(call.device, Draft::backbone(call.w), inputs(call), acts_);
-    evaluate(call.device, expr::as_expression(0.0), d_out_);  // what rows without supervision keep
+    zero(call.device, d_out_);  // what rows without supervision keep
     own().begin_heads(call);
     for (index_t first = 0; first < supervised_; first += ChunkRows) {
       Scope scope(arena_);

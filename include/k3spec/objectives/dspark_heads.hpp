@@ -10,6 +10,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/workspace.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -70,8 +71,8 @@ struct DSparkHeads {
     Rows<T, rank> previous;
     if constexpr (Draft::has_markov) {
       Markov::template forward<T>(device, w.markov_head, previous_ids, out, block_size, markov);
-      evaluate(device, expr::as_expression(0.0), d_latent);
-      evaluate(device, expr::as_expression(0.0), d_previous);
+      zero(device, d_latent);
+      zero(device, d_previous);
       previous = markov.previous();
     }
     if constexpr (Draft::has_confidence) {

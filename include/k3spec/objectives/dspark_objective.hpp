@@ -21,6 +21,7 @@
 #include <k3spec/objectives/block_objective.hpp>
 #include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -139,8 +140,8 @@ class DSparkObjective : public BlockObjective<DSparkObjective<Draft, T, ChunkRow
   /// The two heads over all slots. What slots without supervision keep begins at 0.
   void begin_heads(const Call& call) {
     buffers_.heads.forward(call.device, call.w, this->lists_.previous_ids.device, this->acts_.out);
-    evaluate(call.device, expr::as_expression(0.0), outputs_.distance.device);
-    evaluate(call.device, expr::as_expression(0.0), outputs_.confidence.device);
+    zero(call.device, outputs_.distance.device);
+    zero(call.device, outputs_.confidence.device);
   }
 
   /// Losses of some supervised slots over the vocabulary and, where gradients are wanted, those of their states and

@@ -17,6 +17,7 @@
 #include <k3spec/comm/sum.hpp>
 #include <k3spec/core/workspace.hpp>
 #include <k3spec/objectives/ttt_walk.hpp>
+#include <k3spec/ops/copy.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -140,7 +141,7 @@ class TttObjective {
       walks(call, totals, sums);
       if (call.d_w != nullptr) backward(call, d_aux);
     } else if (d_aux.into == Into::overwrite) {
-      evaluate(call.device, expr::as_expression(0.0), d_aux.to);
+      zero(call.device, d_aux.to);
     }
     rows_.add_up(call.batch, loss_, sums);
     return sums;
@@ -162,7 +163,7 @@ class TttObjective {
   void unroll(const Call<Teacher>& call) {
     rows_.upload(call.device);
     Draft::template forward<E>(call.device, call.w, inputs(call), unrolled_.acts);
-    for (const auto& d_out : d_outs()) evaluate(call.device, expr::as_expression(0.0), d_out);
+    for (const auto& d_out : d_outs()) zero(call.device, d_out);
   }
 
   template <class Teacher>

@@ -21,6 +21,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/range.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -99,8 +100,7 @@ class AdamW {
         norm_(device, slots) {
     options_.check();
     mark_matrices(device);
-    if constexpr (has_masters)
-      evaluate(device, expr::arg<0>, table(masters_.data()), table(parameters.trainable().data()));
+    if constexpr (has_masters) copy(device, table(parameters.trainable().data()), table(masters_.data()));
   }
   AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters) requires std::same_as<D, Cpu>
       : AdamW(Cpu{}, options, parameters) {}

@@ -14,6 +14,7 @@
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/ops/copy.hpp>
 #include <k3spec/optimiser/adamw.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
@@ -46,7 +47,7 @@ class TrainedDraft {
     const auto g = gradients_.flat();
     constexpr index_t width = detail::slot_multiple;
     using Gradient = typename std::remove_cvref_t<decltype(g)>::element_type;
-    evaluate(device, expr::as_expression(0.0), Rows<Gradient, width>(g.data(), g.size() / width));
+    zero(device, Rows<Gradient, width>(g.data(), g.size() / width));
   }
 
   /// One update of the parameters by the gradients.
