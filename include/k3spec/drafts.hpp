@@ -22,4 +22,4 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/drafts/eagle3_head.hpp>
 #include <k3spec/drafts/fc_init.hpp>
-#include <k3spec/drafts/shift_left.hpp>
+#include <k3spec/drafts/shift_ids_left.hpp>

@@ -75,7 +75,6 @@
 #include <k3spec/backend/cpu/embedding.hpp>
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/gemm_blocked.hpp>
 #include <k3spec/backend/cpu/gemm_grouped.hpp>
@@ -96,7 +95,7 @@
 #include <k3spec/backend/cpu/row_env.hpp>
 #include <k3spec/backend/cpu/running_softmax.hpp>
 #include <k3spec/backend/cpu/sampling.hpp>
-#include <k3spec/backend/cpu/shift_left.hpp>
+#include <k3spec/backend/cpu/shift_ids_left.hpp>
 #include <k3spec/backend/cpu/short_conv.hpp>
 #include <k3spec/backend/cpu/sum_of_squares.hpp>
 #include <k3spec/backend/cpu/thread_team.hpp>
@@ -108,17 +107,17 @@
 #include <k3spec/backend/distribution.hpp>
 #include <k3spec/backend/grouped_product.hpp>
 #include <k3spec/backend/interval.hpp>
-#include <k3spec/backend/kda.hpp>
-#include <k3spec/backend/latent_attention.hpp>
+#include <k3spec/backend/kda_problem.hpp>
+#include <k3spec/backend/latent_attention_problem.hpp>
 #include <k3spec/backend/move_rows.hpp>
 #include <k3spec/backend/placed_weights.hpp>
 #include <k3spec/backend/product.hpp>
 #include <k3spec/backend/rope_problem.hpp>
-#include <k3spec/backend/route.hpp>
+#include <k3spec/backend/route_problem.hpp>
 #include <k3spec/backend/sampling.hpp>
 #include <k3spec/backend/truncation.hpp>
 #include <k3spec/backend/ttt_problem.hpp>
-#include <k3spec/backend/verification.hpp>
+#include <k3spec/backend/verify_problem.hpp>
 #include <k3spec/backend/visibility.hpp>
 
 // ops: functions of tensors, forward beside backward

@@ -10,6 +10,7 @@
 // batches: text and documents, batches of both kinds of drafts, what the target says to them
 #include <k3spec/batches/anchors.hpp>
 #include <k3spec/batches/block_batch.hpp>
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/nothing_supervised.hpp>

@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/core/parameters.hpp>
 

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <set>
 
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/io/load_parameters.hpp>
 
 #include "tests/support/temporary.hpp"

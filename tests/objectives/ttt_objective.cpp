@@ -329,12 +329,12 @@ TEST_CASE_TEMPLATE("both teachers' rows are the draft's; the target's own have t
   };
   const auto shifted = [&](index_t length) {
     own = identity;
-    shift_left(Cpu{2}, Matrix<T>(own.data(), 4, 4), length);
+    shift_states_left(Cpu{2}, Matrix<T>(own.data(), 4, 4), length);
   };
   both(0, 4, {0, 1, 2, 3}), both(1, 2, {1, 2}), both(2, 0, {});
   shifted(2), both(0, 4, {1, 1, 3, 3}), both(1, 2, {1, 3});
   shifted(4), both(0, 4, {1, 2, 3, 3}), both(2, 1, {3});
   shifted(1), both(0, 4, {0, 1, 2, 3});
-  CHECK_THROWS_WITH_AS(shifted(3), "shift_left: length: found 3, wanted a divisor of 4", Error);
-  CHECK_THROWS_WITH_AS(shifted(0), "shift_left: length: found 0, wanted a divisor of 4", Error);
+  CHECK_THROWS_WITH_AS(shifted(3), "shift_states_left: length: found 3, wanted a divisor of 4", Error);
+  CHECK_THROWS_WITH_AS(shifted(0), "shift_states_left: length: found 0, wanted a divisor of 4", Error);
 }

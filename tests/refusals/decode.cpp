@@ -247,15 +247,15 @@ TEST_CASE("verifying a proposal") {
     verifier.add(proposal, a.of<float>(a.extent("logits", 3), 5), Sampling{.temperature = 1}, 3);
   });
   static const std::vector<index_t> drafted{0, 4};
-  refuses({"backend/verification.hpp first"}, [](Arguments& a) {
+  refuses({"backend/verify_problem.hpp first"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};
     (void)proposal.first(a.most("tokens", 2));
   });
-  refuses({"backend/verification.hpp first"}, [](Arguments& a) {
+  refuses({"backend/verify_problem.hpp first"}, [](Arguments& a) {
     const index_t rows = a.optional_extent("weights", 2);
     (void)Proposal<float>{drafted, Matrix<const float>(a.memory<float>(rows * 5, 1), rows, 5)}.first(1);
   });
-  refuses({"backend/verification.hpp distribution"}, [](Arguments& a) {
+  refuses({"backend/verify_problem.hpp distribution"}, [](Arguments& a) {
     const Proposal<float> proposal{drafted, Matrix<const float>(a.memory<float>(10, 1), 2, 5)};
     (void)proposal.distribution(a.index("row", 1, 2));
   });

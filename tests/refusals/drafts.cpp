@@ -80,8 +80,8 @@ TEST_CASE("EAGLE-3") {
         Blame::any);
   };
   const auto aux = [](Arguments& a) { return a.rows<const float, Draft::aux_width>("aux", rows, Blame::any); };
-  refuses({"drafts/shift_left.hpp shift_left"}, [](Arguments& a) {
-    shift_left(Cpu{}, Vector<const index_t>(a.memory<index_t>(6), 6), 3, 1, a.vector<index_t>("out", 6));
+  refuses({"drafts/shift_ids_left.hpp shift_ids_left"}, [](Arguments& a) {
+    shift_ids_left(Cpu{}, Vector<const index_t>(a.memory<index_t>(6), 6), 3, 1, a.vector<index_t>("out", 6));
   });
   refuses({"drafts/eagle3_draft.hpp project_hidden_states"}, [&](Arguments& a) {
     const auto acts =

@@ -50,9 +50,9 @@ TEST_CASE("EAGLE-3's loss") {
 }
 
 TEST_CASE("rows that are picked out") {
-  refuses({"batches/supervised_rows.hpp supervised_rows"}, [](Arguments& a) {
+  refuses({"batches/supervised_rows.hpp list_supervised"}, [](Arguments& a) {
     const Vector<const std::uint8_t> all(a.memory<std::uint8_t>(3, 1), 3);
-    supervised_rows(all, a.vector<index_t>("rows", 3));
+    list_supervised(all, a.vector<index_t>("rows", 3));
   });
   refuses({"ops/gather_rows.hpp gather_rows"}, [](Arguments& a) {
     const auto from = a.of<const float>(4, a.extent("to", 5));
@@ -74,9 +74,9 @@ TEST_CASE("rows that are picked out") {
     const Vector<const std::byte> bytes(a.memory<std::byte>(9), 9);
     hash_blocks(device, bytes, a.vector<std::uint64_t>("hashes", 1));
   });
-  refuses({"batches/teacher.hpp shift_left"}, [](Arguments& a) {
+  refuses({"batches/teacher.hpp shift_states_left"}, [](Arguments& a) {
     const index_t n = a.extent("length", rows);
-    shift_left(device, a.of<float>(n == 0 ? 7 : n, 4), length);
+    shift_states_left(device, a.of<float>(n == 0 ? 7 : n, 4), length);
   });
 }
 
@@ -139,14 +139,14 @@ TEST_CASE("EAGLE-3's batch and objective") {
     if (n == rows && (b.input_ids(rows - 1) < 0 || b.input_ids(rows - 1) == 23)) throw Error("token id at row", "", "");
     check_ttt_batch(b, rows, 23);
   });
-  refuses({"batches/ttt_batch.hpp supervise_rows"}, [](Arguments& a) {
+  refuses({"batches/supervised_rows.hpp mark_supervised"}, [](Arguments& a) {
     TttBatch<float, 3> b{};
     b.length = a.index("length", length, 4);
     b.loss_mask = a.vector<std::uint8_t>("loss_mask", rows, 1);
     b.t2d = Vector<const std::uint8_t>(a.memory<std::uint8_t>(23, 1), 23);
     b.teacher_top = a.ids("teacher_top", {0, 1, 2, 3, 4, 22}, 23);
     b.documents.remaining = a.optional_vector<index_t>("doc_remaining", rows, 0);
-    supervise_rows(b, a.index("steps", 2, 17), Vector<std::uint8_t>(a.memory<std::uint8_t>(rows), rows));
+    mark_supervised(b, a.index("steps", 2, 17), Vector<std::uint8_t>(a.memory<std::uint8_t>(rows), rows));
   });
   refuses({"objectives/ttt_chains.hpp count_chains"}, [](Arguments& a) {
     TttBatch<float, 3> b{};
@@ -268,8 +268,8 @@ TEST_CASE("block drafts' batches and objectives") {
   refuses({"objectives/dspark_heads.hpp backward"}, [&](Arguments& a) {
     const auto h = heads(a);
     const auto out = a.rows<const float, Dspark::hidden>("out", 6, Blame::any);
-    h.backward(device, spark.w(), spark.d_w(), previous(a), out, a.rows<float, Dspark::hidden>("d_out", 6),
-               a.scratch());
+    h.backward(Workspace(device, a.scratch()), spark.w(), spark.d_w(), previous(a), out,
+               a.rows<float, Dspark::hidden>("d_out", 6));
   });
   refuses({"objectives/block_metrics.hpp add_block"}, [](Arguments& a) {
     DSparkSums<block_size> sums;

@@ -1,4 +1,3 @@
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
 
 #include <doctest/doctest.h>

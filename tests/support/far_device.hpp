@@ -13,8 +13,8 @@
 #include <tests/support/mirror.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/grouped_product.hpp>
-#include <k3spec/backend/kda.hpp>
-#include <k3spec/backend/latent_attention.hpp>
+#include <k3spec/backend/kda_problem.hpp>
+#include <k3spec/backend/latent_attention_problem.hpp>
 #include <k3spec/backend/product.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/expr/results.hpp>
@@ -189,7 +189,7 @@ K3SPEC_HAND_ON(route_kernel)
 K3SPEC_HAND_ON(row_adjoints_kernel)
 K3SPEC_HAND_ON(scatter_add_rows_kernel)
 K3SPEC_HAND_ON(scatter_rows_kernel)
-K3SPEC_HAND_ON(shift_left_kernel)
+K3SPEC_HAND_ON(shift_ids_left_kernel)
 K3SPEC_HAND_ON(shift_states_kernel)
 K3SPEC_HAND_ON(short_conv_kernel)
 K3SPEC_HAND_ON(sort_by_expert_kernel)

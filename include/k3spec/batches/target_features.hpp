@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>

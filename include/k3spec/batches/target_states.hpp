@@ -134,7 +134,7 @@ class TargetStates {
   /// Moves the last states to where teachers want them (batches/teacher.hpp), until the slot runs again.
   void shift_last(const D& device, index_t slot = 0) {
     require_slot(slot);
-    shift_left(device, rows_.last.rows(slot * rows(), rows()), size_.length);
+    shift_states_left(device, rows_.last.rows(slot * rows(), rows()), size_.length);
   }
 
   /// [R, hidden], post-norm: what the target's head reads.

@@ -4,8 +4,8 @@
 /// nothing as wide as the full vocabulary is kept.
 ///
 /// Every teacher's rows are the draft's, as everything of TttBatch that is shifted: row t is what the target says at
-/// position t + 1. What the target itself gives out stands one row further on: shift_left brings it there.
-/// defines: LogitsTeacher, HiddenTeacher, shift_left
+/// position t + 1. What the target itself gives out stands one row further on: shift_states_left brings it there.
+/// defines: LogitsTeacher, HiddenTeacher, shift_states_left
 
 #include <string>
 
@@ -20,9 +20,9 @@ namespace K3SPEC_NAMESPACE {
 /// loss mask lets through.
 /// \throws Error when the rows are no whole sequences
 template <Device D, AnyView X>
-void shift_left(const D& device, const X& x, index_t length) {
+void shift_states_left(const D& device, const X& x, index_t length) {
   if (length <= 0 || x.extent(0) % length != 0) {
-    throw Error("shift_left: length", std::to_string(length), "a divisor of " + std::to_string(x.extent(0)));
+    throw Error("shift_states_left: length", std::to_string(length), "a divisor of " + std::to_string(x.extent(0)));
   }
   shift_states_kernel(device, x, length);
 }

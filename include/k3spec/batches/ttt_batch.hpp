@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What the EAGLE-3 objective reads.
-/// defines: TttBatch, largest_position, check_ttt_batch, max_ttt_steps, PerStep, require_steps, predicted_steps, supervise_rows
+/// defines: TttBatch, largest_position, check_ttt_batch
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <string>
 
 #include <k3spec/batches/documents.hpp>
+#include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 
@@ -92,53 +93,6 @@ void check_ttt_batch(const Batch& batch, index_t rows, index_t vocabulary) {
     in_range("doc_remaining", r, batch.documents.remaining(r), 0, batch.length - 1 - t);
     if (t > 0) detail::check_document_row(batch.documents, r, t);
   }
-}
-
-/// The longest unroll that results have room for.
-inline constexpr index_t max_ttt_steps = 16;
-
-/// One of each TTT step.
-template <class X>
-using PerStep = std::array<X, static_cast<std::size_t>(max_ttt_steps)>;
-
-/// So many TTT steps as results have room for, or fewer. \throws Error on more
-inline void require_steps(const char* argument, index_t steps) {
-  if (steps >= 0 && steps <= max_ttt_steps) return;
-  throw Error(argument, std::to_string(steps), "0 to " + std::to_string(max_ttt_steps));
-}
-
-/// How many steps can predict something at row r: step k predicts the token that row r + k stands for, which must be
-/// of the same document, else of the same row.
-template <class Batch>
-index_t predicted_steps(const Batch& batch, index_t r) {
-  return batch.documents.packed() ? batch.documents.remaining(r) : batch.length - r % batch.length;
-}
-
-/// Marks the rows [R] that teach: the loss mask says so, and the draft can say the teacher's choice.
-/// \returns how many predictions they supervise, per step
-/// \throws Error on a batch of another number of rows, and on too many steps
-template <class Batch>
-PerStep<index_t> supervise_rows(const Batch& batch, index_t steps, Vector<std::uint8_t> supervised) {
-  PerStep<index_t> counts{};
-  const index_t rows = supervised.extent(0);
-  require_rows("supervise_rows: loss_mask", batch.loss_mask, rows);
-  require_rows("supervise_rows: teacher_top", batch.teacher_top, rows);
-  require_ids("supervise_rows: teacher_top", batch.teacher_top, batch.t2d.extent(0));
-  if (batch.documents.packed()) require_rows("supervise_rows: doc_remaining", batch.documents.remaining, rows);
-  if (batch.length < 1 || rows % batch.length != 0) {
-    throw Error("supervise_rows: length", std::to_string(batch.length), "a divisor of " + std::to_string(rows));
-  }
-  require_steps("supervise_rows: steps", steps);
-  for (index_t r = 0; r < rows; ++r) {
-    supervised(r) = batch.loss_mask(r) != 0 && batch.t2d(batch.teacher_top(r)) != 0 ? 1 : 0;
-  }
-  for (index_t r = 0; r < rows; ++r) {
-    const index_t predicted = std::min(steps, predicted_steps(batch, r));
-    for (index_t k = 0; k < std::min(predicted, rows - r); ++k) {
-      counts[static_cast<std::size_t>(k)] += supervised(r + k);
-    }
-  }
-  return counts;
 }
 
 }  // namespace K3SPEC_NAMESPACE

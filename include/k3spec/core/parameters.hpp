@@ -24,8 +24,9 @@
 /// A tensor that a checkpoint keeps in F32 beside others in BF16 is a View<full_precision_t<T>, ...>: whatever T the
 /// model is stored in, counts, offsets and files go by the tensor's own type. Such a tensor must be Frozen.
 /// defines: Path, Init, Frozen, Prepacked, stored_t, full_precision_t, parameter_count, trainable_count, trainable_slots,
-///          parameter_slots, bind_weights, Parameters, Gradients
+///          parameter_slots, bind_weights, SerialLoop, Parameters, Gradients
 
+#include <algorithm>
 #include <concepts>
 #include <string>
 #include <string_view>
@@ -177,6 +178,14 @@ constexpr typename Layer::template Weights<T> bind_weights(T* trainable_base, T*
   return w;
 }
 
+/// A loop on the calling thread.
+struct SerialLoop {
+  template <class F>
+  void operator()(index_t count, F&& body) const {
+    for (index_t i = 0; i < count; ++i) body(i);
+  }
+};
+
 /// Every parameter of a model, one buffer, storage type T, in the memory of a device.
 template <class Layer, Element T, Device D = Cpu>
 class Parameters {
@@ -209,17 +218,31 @@ class Parameters {
   static constexpr double default_deviation = 0.02;
 
   /// Fresh values: Init::normal draws N(0, deviation^2), one random stream per tensor, in visiting order.
+  /// \param loop  loop(count, body) calls body(i) for each i below count, in any order
+  template <class Loop = SerialLoop>
   void initialize(std::uint64_t seed, double deviation = default_deviation,
-                  const Cpu& cpu = {}) requires std::same_as<D, Cpu> {
+                  const Loop& loop = {}) requires std::same_as<D, Cpu> {
     auto w = mutable_weights();
     std::uint64_t stream = streams::parameters;
     Layer::visit(w, Path{}, [&](const Path&, auto& view, auto init) {
-      const Vector<typename std::remove_cvref_t<decltype(view)>::element_type> all(view.data(), view.size());
-      fill_parameters(cpu, all, detail::init_of(init), Philox(seed, stream++), deviation);
+      const Philox random(seed, stream++);
+      loop(ceil_div(view.size(), block), [&, n = view.size(), to = view.data()](index_t piece) {
+        const index_t begin = piece * block, end = std::min(n, begin + block);
+        for (index_t i = begin; i < end; ++i) set(to[i], detail::init_of(init), deviation, random, i);
+      });
     });
   }
 
  private:
+  static constexpr index_t block = 4096;
+
+  template <class X>
+  static void set(X& to, Init init, double deviation, const Philox& random, index_t i) {
+    const double value = init == Init::normal ? deviation * random.normal(static_cast<std::uint64_t>(i))
+                                              : (init == Init::ones ? 1.0 : 0.0);
+    to = static_cast<X>(static_cast<accumulate_t<X>>(value));
+  }
+
   buffer_t<D, T> memory_;
 };
 

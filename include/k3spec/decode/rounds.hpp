@@ -193,7 +193,7 @@ class Rounds {
   void verify(const D& device, std::span<const index_t> running) {
     verifier_.clear();
     for (const index_t b : running) {
-      texts_[b].guarded([&] { verify_text(device, b); });
+      texts_[b].guarded([&] { judge(device, b); });
     }
     const auto verdicts = verifier_.verify(device, options_.verification);
     for (const index_t b : running) {
@@ -206,7 +206,7 @@ class Rounds {
   }
 
   /// Verifies a greedy text, or hands another one to the verifier.
-  void verify_text(const D& device, index_t b) {
+  void judge(const D& device, index_t b) {
     RunningText& t = texts_[b];
     const Proposal<S> drafted = draft_.proposal(b);
     Round& round = round_[at(b)] = {t.text.text().size(), target_.sound(b), std::nullopt, {}};

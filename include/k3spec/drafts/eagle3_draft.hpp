@@ -15,7 +15,7 @@
 #include <k3spec/drafts/aux_projection.hpp>
 #include <k3spec/drafts/eagle3_activations.hpp>
 #include <k3spec/drafts/eagle3_head.hpp>
-#include <k3spec/drafts/shift_left.hpp>
+#include <k3spec/drafts/shift_ids_left.hpp>
 #include <k3spec/layers/gated_mlp.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/copy.hpp>
@@ -180,7 +180,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
     SeenKeys<T, Visible> keys{x.span(), {}, x.visible};
     for (index_t k = 0; k < acts.count; ++k) {
       const Step<T>& s = acts.step(k);
-      shift_left(device, x.ids, x.length, k, s.ids);
+      shift_ids_left(device, x.ids, x.length, k, s.ids);
       keys.steps.add(s.keys());
       step_forward<T>(device, w, s, acts.hidden_in(k), keys, x.positions.shifted(k));
     }

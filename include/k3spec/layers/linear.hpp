@@ -3,7 +3,6 @@
 /// A linear layer without a bias, and what stands where there is no layer.
 /// defines: Linear
 
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/backend/cpu/gemm_prepacked.hpp>
 #include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>

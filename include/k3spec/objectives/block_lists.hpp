@@ -46,7 +46,7 @@ struct BlockLists {
     if (packed) copy(batch.documents.start, document_starts);
     copy(batch.anchors, anchors), copy(batch.keep, keep);
     copy(targets.noise_ids, noise_ids), copy(targets.previous_ids, previous_ids);
-    const index_t n = supervised_rows(targets.supervised, slots.host);
+    const index_t n = list_supervised(targets.supervised, slots.host);
     for (index_t i = 0; i < n; ++i) {
       labels.host(i) = targets.labels(slots.host(i)), teacher_rows.host(i) = targets.teacher_rows(slots.host(i));
     }

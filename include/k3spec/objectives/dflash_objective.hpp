@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/comm/sum.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/objectives/block_metrics.hpp>

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/comm/sum.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>

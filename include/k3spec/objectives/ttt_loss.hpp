@@ -95,7 +95,7 @@ struct TttLoss {
     };
     if (lk == LkLoss::none) through(soft_cross_entropy_formula());
     if (lk == LkLoss::alpha) through(acceptance_rate_formula());
-    if (lk == LkLoss::lambda) through(lk_lambda_formula(weight(mean_alpha)));
+    if (lk == LkLoss::lambda) through(lk_lambda_gradient_formula(weight(mean_alpha)));
   }
 
   /// Bytes of row_gradients' scratch.
@@ -103,7 +103,7 @@ struct TttLoss {
   static constexpr std::size_t scratch_bytes(index_t rows) {
     return std::max({differentiate_scratch<decltype(soft_cross_entropy_formula()), S>(rows),
                      differentiate_scratch<decltype(acceptance_rate_formula()), S>(rows),
-                     differentiate_scratch<decltype(lk_lambda_formula(0)), S>(rows)});
+                     differentiate_scratch<decltype(lk_lambda_gradient_formula(0)), S>(rows)});
   }
 };
 

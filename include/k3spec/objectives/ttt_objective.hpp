@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/comm/sum.hpp>

@@ -91,7 +91,7 @@ class TttRows {
     if (batch.position_ids.extent(0) == 0 && positions_given_) {
       for (index_t r = 0; r < rows_; ++r) inputs_.position_ids.host(r) = r % length_ - batch.documents.start(r);
     }
-    const auto counts = supervise_rows(batch, steps_, supervised());
+    const auto counts = mark_supervised(batch, steps_, supervised());
     for (index_t k = 0; k < steps_; ++k) {
       const auto& to = inputs_.counts[static_cast<std::size_t>(k)].host;
       // Else no prediction, or one of another document.

@@ -9,7 +9,7 @@
 /// defines: kda_unit_formula, kda_log_decay_formula, kda_recurrence
 
 #include <k3spec/backend/cpu/kda.hpp>
-#include <k3spec/backend/kda.hpp>
+#include <k3spec/backend/kda_problem.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/expr/reduce.hpp>
 

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/core/held.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/drafts/fc_init.hpp>

@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/backend/cpu/fill_parameters.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/text.hpp>
 #include <k3spec/comm/single.hpp>
@@ -93,7 +92,7 @@ class Trainer {
       : device_(device),
         comm_(std::move(comm)),
         progress_{checked(setup, settings)},
-        draft_(device, settings.optimizer, fresh(settings, target)),
+        draft_(device, settings.optimizer, fresh(device, settings, target)),
         method_(device, known(std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
@@ -196,10 +195,13 @@ class Trainer {
   /// A device whose copies are none is referred to.
   using HeldDevice = std::conditional_t<std::is_trivially_copyable_v<D>, D, const D&>;
 
-  static Parameters<Draft, T> fresh(const TrainSettings& settings, const Parameters<Target, T>& target) {
+  static Parameters<Draft, T> fresh(const D& device, const TrainSettings& settings,
+                                    const Parameters<Target, T>& target) {
     require_finite<Target>(target.weights(), "target");
     Parameters<Draft, T> parameters;
-    parameters.initialize(settings.seed);
+    parameters.initialize(settings.seed, Parameters<Draft, T>::default_deviation, [&](index_t count, auto&& body) {
+      run_each(device, count, [&](const D&, index_t i) { body(i); });
+    });
     Method::initialize(settings, target, parameters);
     return parameters;
   }

@@ -10,7 +10,7 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/backend/kda.hpp>
+#include <k3spec/backend/kda_problem.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

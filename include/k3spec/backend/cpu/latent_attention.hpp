@@ -12,7 +12,7 @@
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/running_softmax.hpp>
-#include <k3spec/backend/latent_attention.hpp>
+#include <k3spec/backend/latent_attention_problem.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -9,7 +9,7 @@
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
-#include <k3spec/backend/route.hpp>
+#include <k3spec/backend/route_problem.hpp>
 #include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {

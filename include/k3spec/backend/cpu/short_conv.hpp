@@ -7,7 +7,7 @@
 
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
-#include <k3spec/backend/kda.hpp>
+#include <k3spec/backend/kda_problem.hpp>
 #include <k3spec/expr/functors.hpp>
 
 namespace K3SPEC_NAMESPACE {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include <k3spec/backend/cpu/sampling.hpp>
-#include <k3spec/backend/verification.hpp>
+#include <k3spec/backend/verify_problem.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
