@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>

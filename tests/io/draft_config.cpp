@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/io/draft_config.hpp>
 
 using namespace k3spec;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <k3spec/config/block_drafts.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/io/draft_config.hpp>
 
 using namespace k3spec;

@@ -1,4 +1,5 @@
 // Rotary positions in config.json: at the top or nested, compared number by number, nothing guessed.
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/io/draft_config.hpp>
 
 #include <doctest/doctest.h>

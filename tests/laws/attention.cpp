@@ -3,6 +3,7 @@
 
 #include <tests/laws/check_laws.hpp>
 #include <tests/support/case_configs.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 

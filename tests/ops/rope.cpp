@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <tests/ops/ttt_case.hpp>
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/ops/rope.hpp>
 
 using namespace k3spec;

@@ -1,5 +1,6 @@
 // expect: save_engine_draft: this layout is for EAGLE-3 drafts with DeepSeek-V3's backbone
 // expect: save_engine_draft: mla_norm_eps must be rms_norm_eps
+#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/io/engine_layout.hpp>
 
 using namespace k3spec;
