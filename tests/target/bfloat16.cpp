@@ -107,7 +107,7 @@ double chosen_output(const std::array<float, 4>& router, std::array<float, 2> co
   w.routed_expert_down_proj.weight(0, 0) = w.routed_expert_up_proj.weight(0, 0) = number(1);
   auto& second = w.experts_[1];
   second.w1.weight(0, 0) = second.w2.weight(0, 0) = second.w3.weight(0, 0) = number(1);
-  const typename Moe::template Prepacked<T> frozen(parameters.weights());
+  const typename Moe::template Prepacked<T> frozen(Cpu{}, parameters.weights());
   Buffer<std::byte> memory(static_cast<index_t>(Moe::scratch_bytes<T>(1)));
   ArenaSlice arena(memory.data(), static_cast<std::size_t>(memory.size()));
   std::array<T, 2> x{number(1), number(1)}, y{};
