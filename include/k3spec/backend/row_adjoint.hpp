@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -142,7 +142,9 @@ template <class C> concept DSparkFields =
 namespace detail {
 
 /// Has every field that anything reads.
-struct StandIn : configs::KimiK3TinyDSpark {};
+struct StandIn : configs::Eagle3<configs::KimiK3TinyDSpark> {
+  static constexpr index_t draft_vocab_size = 64;
+};
 
 template <class C>
 struct CompleteActivation {

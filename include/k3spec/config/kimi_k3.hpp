@@ -106,6 +106,8 @@ struct KimiK3Target {
 
   /// eps of q_a_layernorm and kv_a_layernorm inside the target.
   static constexpr double target_mla_norm_eps = 1e-6;
+  /// The same; drafts have their own.
+  static constexpr double mla_norm_eps = target_mla_norm_eps;
 };
 
 /// The public 0.18B miniature of Kimi K3.

@@ -174,8 +174,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
   /// are k further than those of step 0.
   template <class T, Device D, class Visible, class W>
   static void forward(const D& device, const W& w, const Inputs<T, Visible>& x, const Activations<T>& acts) {
-    check_rows(x, acts);
-    require_rows("Eagle3Draft: ids", x.ids, acts.fc.extent(0));
+    check_rows(x.ids.extent(0), x, acts);
     project_hidden_states(device, w, x.aux, acts);
     SeenKeys<T, Visible> keys{x.span(), {}, x.visible};
     for (index_t k = 0; k < acts.count; ++k) {
@@ -211,7 +210,7 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
                        std::span<const Rows<accumulate_t<T>, hidden>> d_outs,
                        const Destination<accumulate_t<T>>& d_aux) {
     using S = accumulate_t<T>;
-    check_rows(x, acts);
+    check_rows(acts.fc.extent(0), x, acts);
     check_gradients<T>(acts, d_outs, d_aux);
     Scope scope(on.scratch);
     const auto g = Scratch<T>::allocate(on.scratch, acts.fc.extent(0), acts.count);
@@ -237,12 +236,12 @@ struct Eagle3Draft : CheckedEagle3<Given>, Eagle3Head<Given> {
 
  private:
   template <class T, class Visible>
-  static void check_rows(const Inputs<T, Visible>& x, const Activations<T>& acts) {
-    const index_t rows = acts.fc.extent(0);
+  static void check_rows(index_t rows, const Inputs<T, Visible>& x, const Activations<T>& acts) {
     if (x.length < 1 || rows % x.length != 0) {
       throw Error("Eagle3Draft: length", std::to_string(x.length), "a divisor of " + std::to_string(rows));
     }
     require_rows("Eagle3Draft: aux", x.aux, rows);
+    require_rows("Eagle3Draft: activations", acts.fc, rows);
   }
 
   template <class T>

@@ -4,6 +4,7 @@
 /// defines: BlockChunk
 
 #include <k3spec/core/arena.hpp>
+#include <k3spec/core/dtype.hpp>
 #include <k3spec/core/require_shape.hpp>
 
 namespace K3SPEC_NAMESPACE {

@@ -12,6 +12,7 @@
 #include <k3spec/batches/block_batch.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/config/draft_kind.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/objectives/block_totals.hpp>
 #include <k3spec/run/train_settings.hpp>

@@ -25,7 +25,8 @@ class Eagle3Method {
   using Config = complete_eagle3_t<Given>;
   using TargetConfig = complete_target_t<GivenTarget>;
   using Features = TargetFeatures<GivenTarget, Given, T, D>;
-  using Objective = TttObjective<Eagle3Draft<Given>, T, chunk_rows(Eagle3Draft<Given>::draft_vocabulary), D>;
+  static constexpr index_t chunk = chunk_rows(Config::draft_vocab_size);
+  using Objective = TttObjective<Eagle3Draft<Given>, T, chunk, D>;
 
  public:
   using Weights = decltype(std::declval<const Parameters<Eagle3Draft<Given>, T, D>&>().weights());

@@ -39,11 +39,13 @@ namespace K3SPEC_NAMESPACE {
 
 /// Trains the draft of a Method.
 /// \tparam Comm  what this rank has of the others
-template <TrainingMethod Method, Communicator<typename Method::device_type> Comm = Single>
+template <class Method, class Comm = Single>
 class Trainer {
  public:
   using T = typename Method::value_type;
   using D = typename Method::device_type;
+  // Not in the head: there g++ would look at the Method without its access rules, and a config's forgotten field.
+  static_assert(TrainingMethod<Method> && Communicator<Comm, D>);
   using Draft = typename Method::Draft;
   using Target = typename Method::Target;
   using Config = typename Draft::config;
