@@ -162,6 +162,19 @@ TEST_CASE("a header that compilers could read before they are refused is found")
   CHECK(has("ops/b.hpp: does not include core/compiler.hpp or a header that does") == 0);
 }
 
+TEST_CASE("a header that opens the namespace without its name is found") {
+  const Tree tree;
+  tree.write("core/instruction_set.hpp", {});
+  const std::string opens = "#pragma once\n/// \\file\n/// defines: x\n%\nnamespace K3SPEC_NAMESPACE {\n}\n";
+  const auto with = [&](const std::string& include) { return std::string(opens).replace(opens.find('%'), 1, include); };
+  tree.put("ops/b.hpp", with("#include <k3spec/core/a.hpp>"));
+  tree.put("io/e.hpp", with("#include <k3spec/core/instruction_set.hpp>"));
+  const auto found = tree.violations();
+  const auto has = [&](const std::string& sentence) { return std::count(found.begin(), found.end(), sentence); };
+  CHECK(has("ops/b.hpp: opens K3SPEC_NAMESPACE and does not bring core/instruction_set.hpp") == 1);
+  CHECK(has("io/e.hpp: opens K3SPEC_NAMESPACE and does not bring core/instruction_set.hpp") == 0);
+}
+
 TEST_CASE("a room's umbrella brings the room, and the light ones no files") {
   const std::string c = "<k3spec/drafts/c.hpp>", f = "<k3spec/run/f.hpp>";
   const auto tree_with = [](const std::string& name, const std::vector<std::string>& includes) {

@@ -261,6 +261,17 @@ inline void check_device_room(const std::string& path, const Header& header, std
 /// The header that refuses compilers and their options: every other one includes it, or one that does.
 inline const std::string first_header = "core/compiler.hpp";
 
+/// The header that says what the namespace is called: without it, what is opened is one of another name.
+inline const std::string namespace_header = "core/instruction_set.hpp";
+
+inline void check_namespace(const std::string& path, const std::map<std::string, Header>& headers,
+                            std::vector<std::string>& found) {
+  if (!headers.contains(namespace_header) || path == namespace_header) return;
+  if (headers.at(path).text.find("namespace K3SPEC_NAMESPACE") == std::string::npos) return;
+  if (reachable(headers, path).contains(namespace_header)) return;
+  found.push_back(path + ": opens K3SPEC_NAMESPACE and does not bring " + namespace_header);
+}
+
 /// One sentence per broken rule in the headers below `root`, the folder k3spec.
 inline std::vector<std::string> violations(const fs::path& root) {
   const auto headers = read_all(root);
@@ -274,6 +285,7 @@ inline std::vector<std::string> violations(const fs::path& root) {
     check_form(path, header, found);
     check_arrows(path, header, found);
     check_device_room(path, header, found);
+    check_namespace(path, headers, found);
     for (const std::string& other : header.own) {
       if (!headers.contains(other)) found.push_back(path + ": includes " + other + ", which does not exist");
     }

@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include <k3spec/core/compiler.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 
