@@ -90,8 +90,6 @@ struct MarkovHead {
     }
   };
 
-  // ---- forward ------------------------------------------------------------------------------------------------
-
   // Each throws Error on other numbers of rows than `saved` was allocated for, on rows that are no whole blocks, on a
   // step that a block has not, and on a token that is none.
 
@@ -140,8 +138,6 @@ struct MarkovHead {
     require_shape("MarkovHead: logits", logits, latent.extent(0), vocabulary);
     Output::forward(device, w.markov_w2, latent, logits, Into::accumulate);
   }
-
-  // ---- backward -----------------------------------------------------------------------------------------------
 
   /// d_logits [n, vocabulary] -> d_latent [n, rank]
   template <class T, Device D, AnyView L, AnyView DY>
