@@ -14,7 +14,9 @@ using namespace k3spec;
 #ifdef K3SPEC_EXPECT_FAIL
 struct Config {};
 #else
-using Config = configs::KimiK3TinyDSpark;
+struct Config : configs::Eagle3<configs::KimiK3TinyDSpark> {
+  static constexpr index_t draft_vocab_size = 64;
+};
 #endif
 
 Parameters<Eagle3Draft<Config>, float> eagle3;
