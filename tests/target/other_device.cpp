@@ -39,7 +39,7 @@ std::vector<float> run(const D& device) {
   };
   for (const index_t n : {40, 6, 1}) {
     buffer_t<D, float> last(device, 2 * n * Config::hidden_size), tapped(device, last.size());
-    target.forward(device, state, Matrix<const index_t>(ids.data(), 2, n),
+    target.forward(device, state, Matrix<const index_t>(ids.data(), Extents<dyn, dyn>(2, n), 40),
                    {Matrix<element_t<D, float>>(last.data(), 2 * n, Config::hidden_size), taps,
                     Matrix<element_t<D, float>>(tapped.data(), 2 * n, Config::hidden_size)},
                    arena);

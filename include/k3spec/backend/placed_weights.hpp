@@ -47,10 +47,7 @@ class PrepackedGroups<Placed<T, D>> {
   void set(const D& device, index_t group, const Matrix<const T>& w) {
     detail::require_group(group, groups_);
     require_shape("PrepackedGroups: w", w, outputs_, inputs_);
-    for (index_t o = 0; o < outputs_; ++o) {
-      upload(device, Vector<const T>(w.row(o), inputs_),
-             Vector<Placed<T, D>>(memory_.data() + group * stride() + o * inputs_, inputs_));
-    }
+    upload_rows<T>(device, w, Vector<Placed<T, D>>(memory_.data() + group * stride(), stride()));
   }
 
   index_t groups() const { return groups_; }

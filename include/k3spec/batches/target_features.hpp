@@ -92,6 +92,8 @@ class TargetFeatures {
   Batch made(const TextWindows& windows, index_t slot) {
     states_.check(windows);
     shift(windows);
+    const Vector<index_t> top = of_slot(top_.host, slot);
+    for (index_t r = 0; r < top.extent(0); ++r) top(r) = is_last(r) ? 0 : top(r);
     const Matrix<const E> tapped = states_.tapped(slot);
     const Rows<const E, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
     return {.length = length_,
@@ -99,7 +101,7 @@ class TargetFeatures {
             .attention_mask = rows_.attention_mask,
             .loss_mask = rows_.loss_mask,
             .aux = aux,
-            .teacher_top = of_slot(top_.host, slot),
+            .teacher_top = top,
             .t2d = vocabulary_.t2d(),
             .documents = documents_.of(windows.seq_lens, length_)};
   }
@@ -185,7 +187,7 @@ class TargetFeatures {
     }
   }
 
-  /// The target's argmax over its whole vocabulary, of states that are shifted.
+  /// The target's argmax over its whole vocabulary, of states that are shifted; of a window's last row, anything.
   void choose(const D& device, index_t slot) {
     const auto last = states_.last(slot);
     const auto chosen = of_slot(top_.device, slot);
@@ -199,7 +201,6 @@ class TargetFeatures {
       argmax(device, logits, chosen.rows(r, n));
     }
     mirror_.download(device);
-    for (index_t r = 0; r < top_.host.extent(0); ++r) top_.host(r) = is_last(r) ? 0 : top_.host(r);
   }
 
   TargetStates<GivenTarget, T, D> states_;

@@ -1,13 +1,25 @@
 #pragma once
 /// \file
 /// What the host has made and a device only reads: in place where they share memory, else copied once.
-/// defines: moved_to, Held
+/// defines: upload_rows, moved_to, Held
 
 #include <utility>
 
 #include <k3spec/core/memory.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+/// Copies rows of the host's to packed ones of a device: at once where there are no gaps between them.
+/// \throws Error when there are other numbers of elements
+template <class T, Device D>
+void upload_rows(const D& device, const Matrix<const T>& from, const Vector<element_t<D, T>>& to) {
+  const index_t columns = from.extent(1);
+  detail::require_same_size("upload", from.size(), to.extent(0));
+  if (from.is_packed()) return upload(device, Vector<const T>(from.data(), from.size()), to);
+  for (index_t r = 0; r < from.extent(0); ++r) {
+    upload(device, Vector<const T>(from.row(r), columns), to.rows(r * columns, columns));
+  }
+}
 
 /// Elements that the host made, in a device's memory. On the host they stay where they are.
 template <class T, Device D>
@@ -32,11 +44,7 @@ class Held {
       view_ = from;
     } else {
       copy_ = buffer_t<D, T>(device, from.size());
-      const auto rows = as_matrix(from);
-      for (index_t r = 0; r < rows.extent(0); ++r) {
-        upload(device, Vector<const T>(rows.row(r), rows.extent(1)),
-               Vector<element_t<D, T>>(copy_.data() + r * rows.extent(1), rows.extent(1)));
-      }
+      upload_rows<T>(device, as_matrix(from), Vector<element_t<D, T>>(copy_.data(), copy_.size()));
       view_ = View<const element_t<D, T>, E...>(copy_.data(), from.extents());
     }
   }

@@ -3,7 +3,6 @@
 /// Working memory of one thread, cut out of an Arena before threads run.
 /// defines: BorrowedBytes, ArenaSlice
 
-#include <algorithm>
 #include <cstddef>
 
 #include <k3spec/core/arena.hpp>
@@ -17,7 +16,6 @@ struct BorrowedBytes {
 
   std::byte* data() const { return memory; }
   index_t size() const { return bytes; }
-  void fill(std::byte value, index_t first) const { std::fill_n(memory + first, bytes - first, value); }
 };
 
 /// A piece of an Arena's memory that one thread hands out by itself.

@@ -185,11 +185,20 @@ class FrozenTarget {
       Scope scope(call.arena);
       const Vector<element_t<D, index_t>> ids(call.arena.template take<element_t<D, index_t>>(x.extent(0)),
                                               x.extent(0));
-      for (const SequenceStep& step : call.steps) {
-        upload(call.device, Vector<const index_t>(tokens.of(step.sequence).data(), step.tokens),
-               ids.rows(step.row, step.tokens));
-      }
+      upload_ids(call, tokens, ids);
       embedding_forward<E>(call.device, ids, embedding(), x);
+    }
+  }
+
+  /// Ids that stand behind one another travel together.
+  static void upload_ids(const Call& call, const NewTokens& tokens, const Vector<element_t<D, index_t>>& to) {
+    for (auto step = call.steps.begin(); step != call.steps.end();) {
+      const index_t* const from = tokens.of(step->sequence).data();
+      const index_t row = step->row;
+      index_t count = 0;
+      for (; step != call.steps.end() && tokens.of(step->sequence).data() == from + count; ++step)
+        count += step->tokens;
+      upload(call.device, Vector<const index_t>(from, count), to.rows(row, count));
     }
   }
 
