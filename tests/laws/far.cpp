@@ -4,21 +4,13 @@
 #include <tests/laws/check_far.hpp>
 #include <tests/laws/draft_laws.hpp>
 #include <tests/laws/row_layers.hpp>
+#include <tests/support/small_blocks.hpp>
 #include <k3spec/drafts/block_backbone.hpp>
 
 using namespace k3spec;
 using namespace k3spec::laws;
 
 namespace {
-
-struct SmallBlocks : test::NoSpecialTokens<configs::KimiK3DFlash> {
-  static constexpr index_t vocab_size = 23, hidden_size = 9, target_hidden_size = 7, intermediate_size = 13;
-  static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
-  static constexpr std::optional<index_t> q_lora_rank = 5;
-  static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;
-  static constexpr index_t num_draft_layers = 2, num_target_layers = 2, block_size = 4;
-  static constexpr std::optional<index_t> mask_token_id = 22;
-};
 
 /// The target's states and the noise -> what the block drafts' heads read. The shape is the context's, and there are as
 /// many rows of noise.
@@ -89,6 +81,6 @@ TEST_CASE("far: the EAGLE-3 draft's unroll") {
 }
 
 TEST_CASE("far: the block drafts' backbone") {
-  check_far<BackboneLaw<SmallBlocks>, double>({2, 8});
-  check_far<BackboneLaw<SmallBlocks>, bfloat16>({1, 12});
+  check_far<BackboneLaw<test::SmallBlocks>, double>({2, 8});
+  check_far<BackboneLaw<test::SmallBlocks>, bfloat16>({1, 12});
 }
