@@ -91,10 +91,10 @@ class TargetFeatures {
   /// The batch again that was made last in a slot, of the same windows.
   Batch made(const TextWindows& windows, index_t slot) {
     states_.check(windows);
+    const Matrix<const E> tapped = states_.tapped(slot);  // refuses the slot, before anything is written
     shift(windows);
     const Vector<index_t> top = of_slot(top_.host, slot);
     for (index_t r = 0; r < top.extent(0); ++r) top(r) = is_last(r) ? 0 : top(r);
-    const Matrix<const E> tapped = states_.tapped(slot);
     const Rows<const E, Draft::aux_width> aux(tapped.data(), tapped.extent(0));
     return {.length = length_,
             .input_ids = rows_.input_ids,
