@@ -1,7 +1,7 @@
 /// \file
-/// Tokens per second of what the main job does on k3-tiny: a training step of the EAGLE-3 draft (8 x 192 tokens, 5 TTT
-/// steps) whole and in its parts, target forwards of the sizes that decoding and training use, and decoding itself.
-/// Run in the project's root.
+/// Tokens per second of what the main job does on k3-tiny: a training step of each draft (8 x 192 tokens; EAGLE-3: 5
+/// TTT steps, whole and in its parts), target forwards of the sizes that decoding and training use, and decoding
+/// itself. Run in the project's root.
 
 #include <benchmark/benchmark.h>
 
@@ -12,6 +12,7 @@
 #include <string>
 
 #include <k3spec/decode/plain.hpp>
+#include <k3spec/run/block_methods.hpp>
 #include <k3spec/run/eagle3_method.hpp>
 #include <k3spec/target/load.hpp>
 
@@ -76,20 +77,35 @@ void target_forward(benchmark::State& state) {
   count_tokens(state, sequences * tokens);
 }
 
-/// Argument: threads.
-void training_step(benchmark::State& state) {
-  TrainSettings settings;
-  settings.batch = batch;
-  settings.length = length;
-  settings.ttt_steps = ttt_steps;
-  Eagle3Trainer<Config, Config, float> trainer(Cpu{static_cast<int>(state.range(0))}, load(),
-                                               {first_letters(), {1, 3, 4}}, settings);
+template <class Trainer>
+void training_step(benchmark::State& state, typename Trainer::Setup setup, const TrainSettings& settings) {
+  Trainer trainer(Cpu{static_cast<int>(state.range(0))}, load(), std::move(setup), settings);
   const auto ids = text(batch * length);
   for (auto _ : state) trainer.step(TextWindows{Matrix<const index_t>(ids.data(), batch, length)});
   count_tokens(state, batch * length);
 }
 
-/// Argument: threads. Only the draft's part of a step: the objective forward and backward on given features.
+TrainSettings batches() {
+  TrainSettings settings;
+  settings.batch = batch;
+  settings.length = length;
+  return settings;
+}
+
+/// Argument: threads, here and below.
+void training_step_eagle3(benchmark::State& state) {
+  TrainSettings settings = batches();
+  settings.ttt_steps = ttt_steps;
+  training_step<Eagle3Trainer<Config, Config, float>>(state, {first_letters(), {1, 3, 4}}, settings);
+}
+void training_step_dflash(benchmark::State& state) {
+  training_step<DFlashTrainer<Config, configs::KimiK3TinyDFlash, float>>(state, {{1, 3, 4}}, batches());
+}
+void training_step_dspark(benchmark::State& state) {
+  training_step<DSparkTrainer<Config, configs::KimiK3TinyDSpark, float>>(state, {{1, 3, 4}}, batches());
+}
+
+/// Only the draft's part of a step: the objective forward and backward on given features.
 void objective(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(0))};
   TargetFeatures<Config, Config, float> features(load(), first_letters(), {1, 3, 4}, {}, {batch, length});
@@ -104,7 +120,7 @@ void objective(benchmark::State& state) {
   count_tokens(state, batch * length);
 }
 
-/// Argument: threads. Plain greedy decoding of 64 tokens after 96.
+/// Plain greedy decoding of 64 tokens after 96.
 void plain_decoding(benchmark::State& state) {
   const Cpu cpu{static_cast<int>(state.range(0))};
   const auto parameters = load();
@@ -117,7 +133,9 @@ void plain_decoding(benchmark::State& state) {
 
 }  // namespace
 
-BENCHMARK(training_step)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(training_step_eagle3)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(training_step_dflash)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(training_step_dspark)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(objective)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(target_forward)
     ->ArgNames({"sequences", "tokens", "threads"})
