@@ -165,6 +165,25 @@ TEST_CASE("shapes that do not fit are refused by name") {
                        "gemm: columns of op(B): found 3, wanted 4", Error);
 }
 
+TEST_CASE("a product whose ops are known when compiling has the same bits, and refuses what its types do not say") {
+  const Stored<float> a(5, 7, 0, 1), a_t(7, 5, 1, 2), b(7, 3, 0, 3), b_t(3, 7, 2, 4);
+  Stored<float> c(5, 3, 1, 5), d(5, 3, 1, 5);
+  const auto same = [&]<Op op_a, Op op_b>(const auto& x, const auto& y, Into into) {
+    gemm(Cpu{1}, x, op_a, y, op_b, c.view(), into);
+    gemm<op_a, op_b>(Cpu{1}, x, y, d.view(), into);
+    return same_bits(c.memory, d.memory);
+  };
+  for (const Into into : {Into::overwrite, Into::accumulate, Into::nothing}) {
+    CHECK(same.template operator()<Op::plain, Op::plain>(a.view(), b.view(), into));
+    CHECK(same.template operator()<Op::plain, Op::transposed>(a.view(), b_t.view(), into));
+    CHECK(same.template operator()<Op::transposed, Op::plain>(a_t.view(), b.view(), into));
+    CHECK(same.template operator()<Op::transposed, Op::transposed>(a_t.view(), b_t.view(), into));
+  }
+  const Rows<const float, 7> rows(a.memory.data(), 5);
+  CHECK_THROWS_WITH_AS((gemm<Op::plain, Op::plain>(Cpu{1}, rows, b.view(), Rows<float, 3>(c.memory.data(), 4))),
+                       "gemm: rows of op(A): found 5, wanted 4", Error);
+}
+
 TEST_CASE("infinities and NaNs go where the chain takes them, and nowhere else") {
   Stored<float> a(9, 20, 0, 1), b(33, 20, 0, 2);
   a.memory[4 * 20 + 3] = INFINITY;

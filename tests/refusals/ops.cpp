@@ -210,6 +210,14 @@ TEST_CASE("experts") {
   });
 }
 
+TEST_CASE("products whose ops are known when compiling") {
+  refuses({"backend/product.hpp gemm"}, [](Arguments& a) {
+    gemm<Op::plain, Op::transposed>(device, a.matrix<const float>("rows of op(A)", 3, 5, Blame::any),
+                                    a.matrix<const float>("op(B)", 4, 5, Blame::any),
+                                    a.matrix<float>("C", 3, 4, Blame::any));
+  });
+}
+
 TEST_CASE("products of groups of rows") {
   refuses({"ops/grouped_gemm.hpp grouped_gemm"}, [](Arguments& a) {
     const PrepackedGroups<float> weights(3, 5, 4);

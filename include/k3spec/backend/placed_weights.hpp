@@ -67,7 +67,7 @@ class PrepackedGroups<Placed<T, D>> {
 template <Device D, AnyView A, Element T, AnyView C>
 void gemm(const D& device, const A& a, const PrepackedWeights<Placed<T, D>>& w, const C& c,
           Into into = Into::overwrite) {
-  gemm(device, a.matrix(), Op::plain, w.matrix(), Op::transposed, c.matrix(), into);
+  gemm<Op::plain, Op::transposed>(device, a, w.matrix(), c, into);
 }
 
 }  // namespace K3SPEC_NAMESPACE

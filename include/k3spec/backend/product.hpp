@@ -1,10 +1,11 @@
 #pragma once
 /// \file
 /// How a matrix product reads its operands and writes its result, on every device.
-/// defines: Op, Into, further, Destination, ProductShape, product_shape, MatrixBatch, batch, head_batch, batch_shape
+/// defines: Op, Into, further, Destination, ProductShape, product_shape, gemm, MatrixBatch, batch, head_batch, batch_shape
 
 #include <string>
 
+#include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
@@ -68,6 +69,31 @@ ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c,
 template <class A, class B, class C>
 ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c) {
   return detail::product_shape(a, op_a, b, op_b, c, 0);
+}
+
+namespace detail {
+/// Axis 0: rows of op(V), 1: its columns, as far as the type says.
+template <AnyView V, Op op>
+constexpr index_t static_extent(std::size_t axis) {
+  return V::extents_type::statics[op == Op::plain ? axis : 1 - axis];
+}
+constexpr bool may_be_equal(index_t a, index_t b) { return a == dyn || b == dyn || a == b; }
+}  // namespace detail
+
+/// C (= or +=) op(A) · op(B), by the device's own gemm. Extents that are in the types are compared when compiling, the
+/// others when running.
+/// \throws Error when the matrices do not fit together
+template <Op op_a, Op op_b, Device D, AnyView A, AnyView B, AnyView C>
+  requires(A::rank == 2 && B::rank == 2 && C::rank == 2)
+void gemm(const D& device, const A& a, const B& b, const C& c, Into into = Into::overwrite) {
+  using detail::may_be_equal, detail::static_extent;
+  static_assert(may_be_equal(static_extent<A, op_a>(0), static_extent<C, Op::plain>(0)),
+                "gemm: op(A) and C have other numbers of rows");
+  static_assert(may_be_equal(static_extent<B, op_b>(0), static_extent<A, op_a>(1)),
+                "gemm: op(B) has not as many rows as op(A) has columns");
+  static_assert(may_be_equal(static_extent<B, op_b>(1), static_extent<C, Op::plain>(1)),
+                "gemm: op(B) and C have other numbers of columns");
+  gemm(device, a.matrix(), op_a, b.matrix(), op_b, c.matrix(), into);
 }
 
 /// `count` matrices [rows, columns] of the same distances: from row to row, and from matrix to matrix (which may be

@@ -73,7 +73,7 @@ struct HiddenTeacher {
     require_part("teacher: rows", first, out.extent(0), last_hidden.extent(0));
     require_count("teacher: out: columns", out.extent(1), selected_head.extent(0));
     require_count("teacher: selected_head: columns", selected_head.extent(1), last_hidden.extent(1));
-    gemm(device, last_hidden.rows(first, out.extent(0)), Op::plain, selected_head, Op::transposed, out);
+    gemm<Op::plain, Op::transposed>(device, last_hidden.rows(first, out.extent(0)), selected_head, out);
   }
 };
 

@@ -101,11 +101,12 @@ struct ConfidenceHead {
       require_shape("ConfidenceHead: hidden_states", hidden_states, rows, hidden);
       require_shape("ConfidenceHead: d_logits", d_logits, rows, 1);
       check(d, saved, rows);
-      const auto row = w.proj.weight.matrix();
-      gemm(on.device, d_logits.matrix(), Op::plain, row.columns(0, hidden), Op::plain, d.d_hidden.to, d.d_hidden.into);
+      const auto row = w.proj.weight;
+      gemm<Op::plain, Op::plain>(on.device, d_logits, row.template columns<0, hidden>(), d.d_hidden.to,
+                                 d.d_hidden.into);
       if constexpr (with_markov) {
-        const auto of_previous = row.columns(hidden, rank);
-        gemm(on.device, d_logits.matrix(), Op::plain, of_previous, Op::plain, d.d_previous.to, d.d_previous.into);
+        const auto of_previous = row.template columns<hidden, rank>();
+        gemm<Op::plain, Op::plain>(on.device, d_logits, of_previous, d.d_previous.to, d.d_previous.into);
         Projection::backward_weight(on, d_w.proj, saved.joined, d_logits);
       } else {
         Projection::backward_weight(on, d_w.proj, hidden_states, d_logits);

@@ -44,7 +44,7 @@ struct Linear {
     static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
     if constexpr (Inputs::fit && Outputs::fit) {
       check("Linear: x", x, "Linear: y", y);
-      gemm(device, x.matrix(), Op::plain, w.weight.matrix(), Op::transposed, y.matrix(), into);
+      gemm<Op::plain, Op::transposed>(device, x, w.weight, y, into);
     }
   }
 
@@ -72,7 +72,7 @@ struct Linear {
     if constexpr (Outputs::fit) {
       if (!d_x.is_wanted()) return;
       check("Linear: d_x", d_x.to, "Linear: d_y", d_y);
-      gemm(device, d_y.matrix(), Op::plain, w.weight.matrix(), Op::plain, d_x.to, d_x.into);
+      gemm<Op::plain, Op::plain>(device, d_y, w.weight, d_x.to, d_x.into);
     }
   }
 
@@ -85,7 +85,7 @@ struct Linear {
     static_assert(Inputs::same && Outputs::same, "Linear: a view and the weights mix double with float or bfloat16");
     if constexpr (Inputs::fit && Outputs::fit) {
       check("Linear: x", x, "Linear: d_y", d_y);
-      gemm(device, d_y.matrix(), Op::transposed, x.matrix(), Op::plain, d_w.weight.matrix(), Into::accumulate);
+      gemm<Op::transposed, Op::plain>(device, d_y, x, d_w.weight, Into::accumulate);
     }
   }
 

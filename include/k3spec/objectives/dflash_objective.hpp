@@ -7,7 +7,7 @@
 #include <optional>
 
 #include <k3spec/batches/chunk_rows.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/block_objective.hpp>
@@ -104,7 +104,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
   void walk(const Call& call, index_t first, index_t n) {
     const Chunk c = this->chunk(first, n);
     gather_rows(call.device, c.slots, this->acts_.out, c.x);
-    gemm(call.device, c.x.matrix(), Op::plain, call.target.lm_head, Op::transposed, c.logits.matrix());
+    gemm<Op::plain, Op::transposed>(call.device, c.x, call.target.lm_head, c.logits);
     argmax(call.device, c.logits, drafted_.device.rows(first, n));
     this->compute_cross_entropy(call.device, c);
     if (call.d_w == nullptr) return;
@@ -112,7 +112,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
     differentiate_rows(call.device, log_mass_formula(), c.d_losses, gradients(overwrite(c.d_logits), no_gradient),
                        this->arena_, c.logits, c.largest);
     subtract_label_backward(call.device, c.labels, 1.0, Vector<const S>(c.d_losses), c.d_logits);
-    gemm(call.device, c.d_logits.matrix(), Op::plain, call.target.lm_head, Op::plain, c.d_x.matrix());
+    gemm<Op::plain, Op::plain>(call.device, c.d_logits, call.target.lm_head, c.d_x);
     scatter_rows(call.device, c.slots, c.d_x, this->d_out_);
   }
 

@@ -33,22 +33,24 @@ struct AttentionTile {
   /// Keys and values of one head: `count` rows of [nope], [rope], [v].
   template <class T>
   struct Keys {
-    Matrix<T> nope, rope, v;
+    Rows<T, Nope> nope;
+    Rows<T, Rope> rope;
+    Rows<T, V> v;
 
     index_t count() const { return nope.extent(0); }
   };
 
-  /// Columns [begin, begin + width) of rows [row, row + count).
-  template <class T>
-  static Matrix<T> block(const Matrix<T>& m, index_t row, index_t count, index_t begin, index_t width) {
-    return Matrix<T>(m.row(row) + begin, Extents<dyn, dyn>(count, width), m.row_stride());
+  /// Columns [begin, begin + Width) of rows [row, row + count).
+  template <index_t Width, class T>
+  static Rows<T, Width> block(const Matrix<T>& m, index_t row, index_t count, index_t begin) {
+    return Rows<T, Width>(m.row(row) + begin, Extents<dyn, Width>(count), m.row_stride());
   }
 
   /// Rows [row, row + count) of a head; `rope_head` is where k_rope has a slice for each head, as its gradient has.
   template <class T>
   static Keys<T> keys(const AttentionKeys<T>& all, index_t row, index_t count, index_t head, index_t rope_head = 0) {
-    return {block(all.kv, row, count, head * kv, Nope), block(all.k_rope, row, count, rope_head * Rope, Rope),
-            block(all.kv, row, count, head * kv + Nope, V)};
+    return {block<Nope>(all.kv, row, count, head * kv), block<Rope>(all.k_rope, row, count, rope_head * Rope),
+            block<V>(all.kv, row, count, head * kv + Nope)};
   }
 
   template <class A, class B>
@@ -71,16 +73,16 @@ struct AttentionTile {
     }
   }
 
-  template <class S>
-  static void zero(const Matrix<S>& m) {
-    for (index_t r = 0; r < m.extent(0); ++r) std::fill_n(m.row(r), m.extent(1), S(0));
+  template <AnyView M>
+  static void zero(const M& m) {
+    for (index_t r = 0; r < m.extent(0); ++r) std::fill_n(m.row(r), m.extent(1), typename M::value_type(0));
   }
 
   /// scores [n, m] = q kᵀ, not scaled; q [n, qk]
   template <class T, class S>
-  static void score(const Matrix<const T>& q, const Keys<const T>& k, const Matrix<S>& scores) {
-    gemm(Cpu{1}, q.columns(0, Nope), Op::plain, k.nope, Op::transposed, scores);
-    gemm(Cpu{1}, q.columns(Nope, Rope), Op::plain, k.rope, Op::transposed, scores, Into::accumulate);
+  static void score(const Rows<const T, qk>& q, const Keys<const T>& k, const Matrix<S>& scores) {
+    gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<0, Nope>(), k.nope, scores);
+    gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<Nope, Rope>(), k.rope, scores, Into::accumulate);
   }
 
   /// What is left of m scores' last packet becomes that of keys not seen; rows have room for it.
@@ -94,14 +96,14 @@ struct AttentionTile {
   template <class T>
   struct Forward {
     using S = accumulate_t<T>;
-    Matrix<const T> q;
+    Rows<const T, qk> q;
     S scale;
     alignas(64) std::array<S, query_tile * key_tile> scores{};
     alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums{};
     std::array<RunningSoftmax<S>, query_tile> softmax{};
     std::array<bool, query_tile> seen{};  // any key at all
 
-    Forward(const Matrix<const T>& queries, S of_scores) : q(queries), scale(of_scores) {}
+    Forward(const Rows<const T, qk>& queries, S of_scores) : q(queries), scale(of_scores) {}
 
     /// Adds keys to queries [first, first + n). sees(i) is a function that says which key j query i sees.
     template <class Sees>
@@ -109,7 +111,7 @@ struct AttentionTile {
       const Matrix<S> p(scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
       score(q.rows(first, n), k, p);
       for (index_t i = 0; i < n; ++i) weigh(first + i, p.row(i), k.count(), sees(first + i));
-      gemm(Cpu{1}, p, Op::plain, k.v, Op::plain, Matrix<S>(sums.data() + first * V, n, V), Into::accumulate);
+      gemm<Op::plain, Op::plain>(Cpu{1}, p, k.v, Rows<S, V>(sums.data() + first * V, n), Into::accumulate);
     }
 
     /// Adds one key to query i; its score is scaled already.
@@ -122,7 +124,7 @@ struct AttentionTile {
     }
 
     /// o [n, V] and lse [n, 1].
-    void finish(const Matrix<T>& o, const Matrix<LogSumExp<S>>& lse) const {
+    void finish(const Rows<T, V>& o, const Rows<LogSumExp<S>, 1>& lse) const {
       for (index_t i = 0; i < q.extent(0); ++i) {
         const auto n = static_cast<std::size_t>(i);
         const S mass = softmax[n].total;
@@ -161,16 +163,16 @@ struct AttentionTile {
   template <class T>
   struct Backward {
     using S = accumulate_t<T>;
-    Matrix<const T> q;
-    Matrix<const LogSumExp<S>> lse;
-    Matrix<const S> d_o;
-    Matrix<S> d_q;
+    Rows<const T, qk> q;
+    Rows<const LogSumExp<S>, 1> lse;
+    Rows<const S, V> d_o;
+    Rows<S, qk> d_q;
     S scale;
     std::array<S, query_tile> delta{};  // Σ d_o · o of each query
     alignas(64) std::array<S, query_tile * key_tile> weights{}, d_scores{};
 
-    Backward(const Matrix<const T>& queries, const Matrix<const T>& o, const Matrix<const LogSumExp<S>>& log_sums,
-             const Matrix<const S>& d_out, const Matrix<S>& d_queries, S of_scores)
+    Backward(const Rows<const T, qk>& queries, const Rows<const T, V>& o, const Rows<const LogSumExp<S>, 1>& log_sums,
+             const Rows<const S, V>& d_out, const Rows<S, qk>& d_queries, S of_scores)
         : q(queries), lse(log_sums), d_o(d_out), d_q(d_queries), scale(of_scores) {
       for (index_t i = 0; i < q.extent(0); ++i) delta[static_cast<std::size_t>(i)] = dot(d_o.row(i), o.row(i), V);
     }
@@ -183,22 +185,22 @@ struct AttentionTile {
       const auto d_out = d_o.rows(first, n);
       score(q.rows(first, n), k, p);
       for (index_t i = 0; i < n; ++i) weigh(p.row(i), k.count(), *lse.row(first + i), sees(first + i));
-      if (d_k.v.data() != nullptr) gemm(Cpu{1}, p, Op::transposed, d_out, Op::plain, d_k.v, Into::accumulate);
-      gemm(Cpu{1}, d_out, Op::plain, k.v, Op::transposed, d_s);
+      if (d_k.v.data() != nullptr) gemm<Op::transposed, Op::plain>(Cpu{1}, p, d_out, d_k.v, Into::accumulate);
+      gemm<Op::plain, Op::transposed>(Cpu{1}, d_out, k.v, d_s);
       for (index_t i = 0; i < n; ++i) differentiate_scores(p.row(i), d_s.row(i), k.count(), first + i);
       if (d_q.data() != nullptr) add_to_queries(d_s, k, d_q.rows(first, n));
       if (d_k.v.data() != nullptr) add_to_keys(d_s, q.rows(first, n), d_k);
     }
 
    private:
-    static void add_to_queries(const Matrix<S>& d_s, const Keys<const T>& k, const Matrix<S>& d_queries) {
-      gemm(Cpu{1}, d_s, Op::plain, k.nope, Op::plain, d_queries.columns(0, Nope), Into::accumulate);
-      gemm(Cpu{1}, d_s, Op::plain, k.rope, Op::plain, d_queries.columns(Nope, Rope), Into::accumulate);
+    static void add_to_queries(const Matrix<S>& d_s, const Keys<const T>& k, const Rows<S, qk>& d_queries) {
+      gemm<Op::plain, Op::plain>(Cpu{1}, d_s, k.nope, d_queries.template columns<0, Nope>(), Into::accumulate);
+      gemm<Op::plain, Op::plain>(Cpu{1}, d_s, k.rope, d_queries.template columns<Nope, Rope>(), Into::accumulate);
     }
 
-    static void add_to_keys(const Matrix<S>& d_s, const Matrix<const T>& queries, const Keys<S>& d_k) {
-      gemm(Cpu{1}, d_s, Op::transposed, queries.columns(0, Nope), Op::plain, d_k.nope, Into::accumulate);
-      gemm(Cpu{1}, d_s, Op::transposed, queries.columns(Nope, Rope), Op::plain, d_k.rope, Into::accumulate);
+    static void add_to_keys(const Matrix<S>& d_s, const Rows<const T, qk>& queries, const Keys<S>& d_k) {
+      gemm<Op::transposed, Op::plain>(Cpu{1}, d_s, queries.template columns<0, Nope>(), d_k.nope, Into::accumulate);
+      gemm<Op::transposed, Op::plain>(Cpu{1}, d_s, queries.template columns<Nope, Rope>(), d_k.rope, Into::accumulate);
     }
 
     template <class Sees>

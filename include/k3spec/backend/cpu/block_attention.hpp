@@ -69,9 +69,9 @@ struct BlockTiles {
   }
 
   /// The rows of a tile of queries, and those of a part's keys.
-  template <class U>
-  Matrix<U> rows(const Matrix<U>& m, const Place& at, index_t width) const {
-    return Tile::block(m, first_row(at), at.queries(), at.head * width, width);
+  template <index_t Width, class U>
+  Rows<U, Width> rows(const Matrix<U>& m, const Place& at) const {
+    return Tile::template block<Width>(m, first_row(at), at.queries(), at.head * Width);
   }
   auto keys(const Place& at, const Part& p) const {
     return Tile::keys(p.of_context ? problem.context : problem.noise, p.key, p.keys, at.head);
@@ -93,9 +93,9 @@ struct BlockTiles {
   }
 
   void forward(const AttentionResult<T>& result, const Place& at) const {
-    typename Tile::template Forward<T> tile(rows(problem.q, at, Heads::qk), problem.scale);
+    typename Tile::template Forward<T> tile(rows<Heads::qk>(problem.q, at), problem.scale);
     for_keys(at, [&](const Part& p, const auto& sees) { tile.add(p.query, p.queries, keys(at, p), sees); });
-    tile.finish(rows(result.o, at, Heads::v), rows(result.lse, at, 1));
+    tile.finish(rows<Heads::v>(result.o, at), rows<1>(result.lse, at));
   }
 
  private:
@@ -169,11 +169,11 @@ struct BlockBackward {
 
   void queries(const Place& at) const {
     const auto& problem = tiles.problem;
-    const auto d_queries = d.into_q == Into::nothing ? Matrix<S>() : tiles.rows(d.d_q, at, Heads::qk);
+    const auto d_queries = d.into_q == Into::nothing ? Rows<S, Heads::qk>() : tiles.template rows<Heads::qk>(d.d_q, at);
     if (d.into_q == Into::overwrite) Tile::zero(d_queries);
-    typename Tile::template Backward<T> tile(tiles.rows(problem.q, at, Heads::qk), tiles.rows(result.o, at, Heads::v),
-                                             tiles.rows(result.lse, at, 1), tiles.rows(d_o, at, Heads::v), d_queries,
-                                             problem.scale);
+    typename Tile::template Backward<T> tile(
+        tiles.template rows<Heads::qk>(problem.q, at), tiles.template rows<Heads::v>(result.o, at),
+        tiles.template rows<1>(result.lse, at), tiles.template rows<Heads::v>(d_o, at), d_queries, problem.scale);
     tiles.for_keys(at, [&](const auto& p, const auto& sees) {
       const Into into = p.of_context ? d.into_context : d.into_noise;
       tile.add(p.query, p.queries, tiles.keys(at, p),

@@ -52,8 +52,8 @@ class LatentTokens {
   void add_tile(index_t tile, index_t keys, index_t begin, index_t fresh, index_t stop) const {
     if (begin == stop) return;
     const auto keys_here = kv.rows(tile, keys);
-    gemm(Cpu{1}, q.rows(begin * heads, (stop - begin) * heads), Op::plain, keys_here, Op::transposed,
-         scores.rows(begin * heads, (stop - begin) * heads).columns(0, keys));
+    gemm<Op::plain, Op::transposed>(Cpu{1}, q.rows(begin * heads, (stop - begin) * heads), keys_here,
+                                    scores.rows(begin * heads, (stop - begin) * heads).columns(0, keys));
     for (index_t t = begin; t < stop; ++t) {
       const Interval seen = Interval{tile, tile + keys} & sees(t);
       for (index_t r = t * heads; r < (t + 1) * heads; ++r) weigh(r, seen.begin - tile, seen.end - tile, t >= fresh);
@@ -86,8 +86,8 @@ class LatentTokens {
 
   void add_products(const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
     const index_t row = begin * heads, rows = (stop - begin) * heads;
-    gemm(Cpu{1}, Matrix<const S>(scores.rows(row, rows).columns(0, keys_here.extent(0))), Op::plain,
-         keys_here.columns(0, o.extent(1)), Op::plain, o.rows(row, rows), into);
+    gemm<Op::plain, Op::plain>(Cpu{1}, Matrix<const S>(scores.rows(row, rows).columns(0, keys_here.extent(0))),
+                               keys_here.columns(0, o.extent(1)), o.rows(row, rows), into);
   }
 
   /// Turns row r's scores into weights, relative to the largest score so far, and brings what there is of o and total

@@ -81,7 +81,7 @@ struct TttTiles {
 
   void forward(const AttentionResult<T>& result, const Place& at) const {
     const index_t row = at.sequence * problem.span.queries + at.query;
-    typename Tile::template Forward<T> f(Tile::block(problem.q, row, at.count, at.head * Heads::qk, Heads::qk),
+    typename Tile::template Forward<T> f(Tile::template block<Heads::qk>(problem.q, row, at.count, at.head * Heads::qk),
                                          problem.scale);
     for_runs(at, [&](const Place& run) {
       for_key_tiles(run, [&](index_t key, index_t m) {
@@ -96,8 +96,8 @@ struct TttTiles {
         f.add_one(i, diagonal_score(s, row + i, at.head), v);
       }
     }
-    f.finish(Tile::block(result.o, row, at.count, at.head * Heads::v, Heads::v),
-             Tile::block(result.lse, row, at.count, at.head, 1));
+    f.finish(Tile::template block<Heads::v>(result.o, row, at.count, at.head * Heads::v),
+             Tile::template block<1>(result.lse, row, at.count, at.head));
   }
 };
 
@@ -118,7 +118,7 @@ struct TttBackward {
 
   void run(index_t sequence, index_t head) const {
     const index_t row = sequence * problem.span.queries, n = problem.span.queries;
-    if (d.into_q == Into::overwrite) Tile::zero(Tile::block(d.d_q, row, n, head * Heads::qk, Heads::qk));
+    if (d.into_q == Into::overwrite) Tile::zero(Tile::template block<Heads::qk>(d.d_q, row, n, head * Heads::qk));
     if (of_keys) zero_keys(row, n, head);
     tiles.for_runs({sequence, head, 0, n}, [&](const Place& run) { queries(run); });
   }
@@ -133,20 +133,21 @@ struct TttBackward {
 
  private:
   void zero_keys(index_t row, index_t n, index_t head) const {
-    Tile::zero(Tile::block(scratch.d_k_rope.matrix(), row, n, head * Heads::rope, Heads::rope));
+    Tile::zero(Tile::template block<Heads::rope>(scratch.d_k_rope.matrix(), row, n, head * Heads::rope));
     if (d.into_steps != Into::overwrite) return;
     for (index_t s = 0; s < d.d_steps.count; ++s) {
-      Tile::zero(Tile::block(d.d_steps[s].kv, row, n, head * Heads::kv, Heads::kv));
+      Tile::zero(Tile::template block<Heads::kv>(d.d_steps[s].kv, row, n, head * Heads::kv));
     }
   }
 
   void queries(const Place& at) const {
     const index_t row = at.sequence * problem.span.queries + at.query, n = at.count, head = at.head;
     typename Tile::template Backward<T> tile(
-        Tile::block(problem.q, row, n, head * Heads::qk, Heads::qk),
-        Tile::block(result.o, row, n, head * Heads::v, Heads::v), Tile::block(result.lse, row, n, head, 1),
-        Tile::block(d_o, row, n, head * Heads::v, Heads::v),
-        of_queries ? Tile::block(d.d_q, row, n, head * Heads::qk, Heads::qk) : Matrix<S>(), problem.scale);
+        Tile::template block<Heads::qk>(problem.q, row, n, head * Heads::qk),
+        Tile::template block<Heads::v>(result.o, row, n, head * Heads::v),
+        Tile::template block<1>(result.lse, row, n, head), Tile::template block<Heads::v>(d_o, row, n, head * Heads::v),
+        of_queries ? Tile::template block<Heads::qk>(d.d_q, row, n, head * Heads::qk) : Rows<S, Heads::qk>(),
+        problem.scale);
     const AttentionKeys<S> d_keys{d.d_steps[0].kv, scratch.d_k_rope.matrix()};
     tiles.for_key_tiles(at, [&](index_t key, index_t m) {
       const index_t k_row = at.sequence * problem.span.keys + key;
