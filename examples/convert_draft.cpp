@@ -50,7 +50,7 @@ LoadedDraft<Draft, T> load(const fs::path& folder, const Options& o) {
   std::vector<T> embedding;
   LoadGiven<Draft, T> given;
   if (!o.target.empty()) {
-    const auto target = io::Checkpoint::open(o.target, "language_model.");
+    const auto target = io::ModelTensors::open(o.target, "language_model.");
     const char* name = "model.embed_tokens.weight";
     // As many elements in another shape are another target's.
     const std::vector<index_t> shape{Draft::vocabulary, Draft::hidden};
@@ -143,7 +143,7 @@ void check_outputs(const Options& o) {
   if (!o.target.empty()) inputs.push_back({"--target", o.target});
   io::refuse_inputs({"--out", o.out}, inputs);
   examples::refuse_run_folder({"--out", o.out});
-  const fs::path weights = o.out / io::Checkpoint::single_name, config = o.out / draft_config_name;
+  const fs::path weights = o.out / io::ModelTensors::single_name, config = o.out / draft_config_name;
   const auto is_draft = [&](const fs::path&) {
     return is_own_file(weights, [](const auto& file) { return file.metadata().count(mark.first) != 0; });
   };

@@ -11,8 +11,8 @@
 #include <k3spec/config/eagle3_1.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
-#include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
+#include <k3spec/io/model_tensors.hpp>
 
 #include "common/program.hpp"
 
@@ -28,7 +28,7 @@ struct Total {
 /// A name or value of a file's, which may hold anything.
 std::string shown(const std::string& text) { return printable(text, 400); }
 
-void print_tensors(const io::Checkpoint& checkpoint, bool list) {
+void print_tensors(const io::ModelTensors& checkpoint, bool list) {
   Total all;
   std::map<std::string, Total> by_type;
   const auto names = checkpoint.names();
@@ -58,7 +58,7 @@ void print_tensors(const io::Checkpoint& checkpoint, bool list) {
 
 void print_note(const std::string& note) { fmt::print(stderr, "note: {}\n", note); }
 
-void print_metadata(const io::Checkpoint& checkpoint) {
+void print_metadata(const io::ModelTensors& checkpoint) {
   for (const auto& file : checkpoint.files()) {
     for (const auto& [key, value] : file.metadata())
       fmt::print("{}: {} = {}\n", shown(file.path()), shown(key), shown(value));
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     arguments.toggle("--quiet", quiet, "Print the totals only");
     arguments.parse(argc, argv);
 
-    const auto checkpoint = io::Checkpoint::open(path, prefix);
+    const auto checkpoint = io::ModelTensors::open(path, prefix);
     const auto file = config_file(path);
     std::vector<std::string> of_config;
     if (!config.empty()) of_config = configs_by_name.at(config)(io::read_json(file), file.string());

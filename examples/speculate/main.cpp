@@ -82,7 +82,7 @@ void check_drafts(const Options& o) {
   for (const auto& folder : o.drafts) {
     const std::string file = (folder / draft_config_name).string();
     const io::json config = io::read_json(file);
-    examples::say_notes(io::Checkpoint::open(folder).notes());
+    examples::say_notes(io::ModelTensors::open(folder).notes());
     const DraftKind kind = kind_of(config, file);
     switch (kind) {
       case DraftKind::eagle3:

@@ -21,7 +21,7 @@ DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {
   constexpr index_t size = Config::draft_vocab_size, all = Config::vocab_size;
   const auto& given = job.options.vocabulary_from;
   if (job.resumed || given) {
-    return DraftVocabulary::read(io::Checkpoint::open(job.resumed ? *job.resumed : found_draft(*given)), size, all);
+    return DraftVocabulary::read(io::ModelTensors::open(job.resumed ? *job.resumed : found_draft(*given)), size, all);
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(all));
   count_tokens(text.bytes(), std::span(counts));

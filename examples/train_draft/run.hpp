@@ -113,7 +113,7 @@ int run(const Job& job, F&& make_setup) {
   check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings));
   const auto data = DataFingerprints::of(job.cpu, text, heldout);
   if (job.resumed) {
-    say_notes(io::Checkpoint::open(*job.resumed).notes());
+    say_notes(io::ModelTensors::open(*job.resumed).notes());
     Trainer::check_resume(*job.resumed, setup, o.settings, data, o.other_data ? OtherData::take : OtherData::refuse);
   }
   const std::string layers = io::json(setup.layer_ids).dump();

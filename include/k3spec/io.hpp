@@ -5,7 +5,6 @@
 
 // io: safetensors files, sharded checkpoints, MXFP4 weights, config.json against a config
 #include <k3spec/io/atomic_file.hpp>
-#include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/convert.hpp>
 #include <k3spec/io/destination.hpp>
@@ -22,6 +21,7 @@
 #include <k3spec/io/json_value.hpp>
 #include <k3spec/io/json_writer.hpp>
 #include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/nemo_config.hpp>
 #include <k3spec/io/outputs.hpp>

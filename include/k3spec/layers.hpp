@@ -45,8 +45,8 @@
 #include <k3spec/config/fields.hpp>
 #include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/config/parallel_options.hpp>
+#include <k3spec/config/rope_scaling.hpp>
 #include <k3spec/config/stop_tokens.hpp>
-#include <k3spec/config/yarn.hpp>
 
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/check.hpp>
@@ -135,6 +135,7 @@
 #include <k3spec/ops/move_rows.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>

@@ -24,7 +24,7 @@
 // comm: ranks, and sums over all of them: of one rank, of threads
 #include <k3spec/comm/communicator.hpp>
 #include <k3spec/comm/single.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/comm/threads.hpp>
 
 // objectives: what is learnt: the losses of whole batches, their gradients and metrics

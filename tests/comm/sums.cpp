@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <k3spec/comm/single.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/objectives/block_metrics.hpp>
 #include <k3spec/objectives/block_totals.hpp>
 #include <k3spec/objectives/ttt_totals.hpp>

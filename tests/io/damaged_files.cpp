@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <k3spec/config/block_drafts.hpp>
-#include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/safetensors.hpp>
 
 #include "tests/io/largest_allocation.hpp"
@@ -92,9 +92,9 @@ TEST_CASE("a damaged index is read or refused, in little memory") {
   const std::string index = R"({"metadata":{"total_size":40},"weight_map":{"a":"1.safetensors",)"
                             R"("layers.0.b":"1.safetensors","none":"1.safetensors"}})";
   const auto opens = [&](const std::string& text) {
-    test::write(directory / Checkpoint::index_name, text);
+    test::write(directory / ModelTensors::index_name, text);
     try {
-      return Checkpoint::open(directory.path()).names().size() == 3;
+      return ModelTensors::open(directory.path()).names().size() == 3;
     } catch (const Error&) {
       return false;
     }

@@ -42,7 +42,7 @@ struct Maps : test::TemporaryDirectory {
     io::write_safetensors(*this / "model.safetensors",
                           {io::source("d2t", Vector<const std::int64_t>(d2t.data(), static_cast<index_t>(d2t.size()))),
                            io::source("t2d", View<const bool, 6>(t2d))});
-    return DraftVocabulary::read(io::Checkpoint::open(path()), draft, vocab);
+    return DraftVocabulary::read(io::ModelTensors::open(path()), draft, vocab);
   }
   void refuse(const char* message) const { CHECK_THROWS_WITH_AS(read(), doctest::Contains(message), Error); }
 };
@@ -114,7 +114,7 @@ TEST_CASE("either half of a map needs the other, in its own type") {
   const auto refuse = [](const std::vector<io::TensorSource>& tensors, index_t draft, const char* message) {
     const test::TemporaryDirectory directory;
     io::write_safetensors(directory / "model.safetensors", tensors);
-    const auto checkpoint = io::Checkpoint::open(directory.path());
+    const auto checkpoint = io::ModelTensors::open(directory.path());
     CHECK_THROWS_WITH_AS(DraftVocabulary::read(checkpoint, draft, 6), doctest::Contains(message), Error);
   };
   const auto offsets = io::source("d2t", Vector<const std::int64_t>(d2t.data(), 3));
@@ -144,7 +144,7 @@ TEST_CASE("a vocabulary made of counts is written and read back, and is what it 
   CHECK(ids_of(made) == Ids{0, 1, 2, 5});
   const test::TemporaryDirectory a, b;
   io::write_safetensors(a / "model.safetensors", made.sources());
-  const auto read = DraftVocabulary::read(io::Checkpoint::open(a.path()), 4, 7);
+  const auto read = DraftVocabulary::read(io::ModelTensors::open(a.path()), 4, 7);
   CHECK(ids_of(read) == ids_of(made));
   for (index_t i = 0; i < 4; ++i) CHECK(read.target_id(i) == i + read.d2t()(i));
   for (index_t t = 0; t < 7; ++t) CHECK(read.contains(t) == (t == 0 || t == 1 || t == 2 || t == 5));
@@ -203,7 +203,7 @@ TEST_CASE("every token in another order is not the whole vocabulary: its map is 
   CHECK_FALSE(turned.is_whole());
   const test::TemporaryDirectory directory;
   io::write_safetensors(directory / "model.safetensors", turned.sources());
-  CHECK(ids_of(DraftVocabulary::read(io::Checkpoint::open(directory.path()), 2, 2)) == Ids{1, 0});
+  CHECK(ids_of(DraftVocabulary::read(io::ModelTensors::open(directory.path()), 2, 2)) == Ids{1, 0});
   CHECK(DraftVocabulary::whole(2).is_whole());
 }
 

@@ -149,7 +149,7 @@ TEST_CASE_TEMPLATE("there and back: every bit, the vocabulary, the layers and th
 
 TEST_CASE("the tensors are those that engines look for") {
   const Exported<configs::Eagle31<Odd>> out;
-  const auto file = io::Checkpoint::open(out.path());
+  const auto file = io::ModelTensors::open(out.path());
   std::vector<std::string> wanted{"d2t",
                                   "embed_tokens.weight",
                                   "fc.weight",
@@ -180,8 +180,8 @@ TEST_CASE("the tensors are those that engines look for") {
   CHECK(file.shape("lm_head.weight") == Ids{40, 27});
   CHECK(file.shape("midlayer.self_attn.q_a_proj.weight") == Ids{11, 2 * 27});
   const Exported<Whole> whole;
-  CHECK_FALSE(io::Checkpoint::open(whole.path()).contains("d2t"));
-  CHECK_FALSE(io::Checkpoint::open(whole.path()).contains("t2d"));
+  CHECK_FALSE(io::ModelTensors::open(whole.path()).contains("d2t"));
+  CHECK_FALSE(io::ModelTensors::open(whole.path()).contains("t2d"));
 }
 
 TEST_CASE("config.json has what engines read, and names the conventions") {
@@ -348,7 +348,7 @@ TEST_CASE("layers that do not ascend are not written: engines would gather their
 
 TEST_CASE("an embedding that the file does not have is the target's, given by the caller") {
   const Exported<Odd> out({.embed_tokens = false});
-  CHECK_FALSE(io::Checkpoint::open(out.path()).contains("embed_tokens.weight"));
+  CHECK_FALSE(io::ModelTensors::open(out.path()).contains("embed_tokens.weight"));
   out.refuse(
       "'embed_tokens.weight': found no such tensor, and given 0 x 0, wanted the tensor, or the target's "
       "embedding given, 51 x 27, packed");
@@ -500,7 +500,7 @@ TEST_CASE("the engines' layout is no K3 draft's") {
 TEST_CASE("a damaged file in the engines' layout is refused by tensor") {
   const Exported<Odd> out;
   const auto rename = [&](const std::string& from, const std::string& to) {
-    const auto file = io::Checkpoint::open(out.path());
+    const auto file = io::ModelTensors::open(out.path());
     std::vector<io::TensorSource> tensors;
     std::vector<std::vector<std::byte>> bytes;
     for (const auto& name : file.names()) {

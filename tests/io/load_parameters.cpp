@@ -71,7 +71,7 @@ struct Saved : TemporaryDirectory {
   TensorSource& tensor(const std::string& name) {
     return *std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
   }
-  Checkpoint open() const { return Checkpoint::open(path()); }
+  ModelTensors open() const { return ModelTensors::open(path()); }
 
   /// Loading must say this and leave every parameter as it was.
   void refuse(const char* message) const {
@@ -123,7 +123,7 @@ TEST_CASE("what is kept in F32 stays so in a bfloat16 model: 247 numbers near 7 
     write_safetensors(folder / "in.safetensors", {source("weight", View<const bfloat16, 3, 3>(weight.data())), bias});
     auto parameters = std::make_unique<Parameters<Corrections, bfloat16>>();
     auto w = parameters->mutable_weights();
-    load_parameters(Checkpoint::open(folder / "in.safetensors"), slots<Corrections>(w));
+    load_parameters(ModelTensors::open(folder / "in.safetensors"), slots<Corrections>(w));
     return parameters;
   };
   const auto stored = load(source("bias", View<const float, 247>(numbers.data())));
@@ -208,7 +208,7 @@ TEST_CASE("known tensors may stay unread, padded ones are cut") {
 }
 
 TEST_CASE("MXFP4 experts and padded decays of k3-tiny fill plain slots") {
-  const auto checkpoint = Checkpoint::open(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny", "language_model.");
+  const auto checkpoint = ModelTensors::open(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny", "language_model.");
   CHECK(checkpoint.contains("model.norm.weight"));
   const std::string name = "model.layers.3.block_sparse_moe.experts.5.w2.weight";
   std::vector<float> expert(64 * 64), decay(4);

@@ -4,6 +4,7 @@
 #include <tests/ops/ttt_case.hpp>
 #include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 
 using namespace k3spec;
 using namespace k3spec::test;

@@ -4,6 +4,7 @@
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
 #include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 
 using namespace k3spec;
 

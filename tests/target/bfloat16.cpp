@@ -177,7 +177,7 @@ TEST_CASE("bfloat16: chunks and rollback change no bit") {
 
 TEST_CASE("what k3-tiny's checkpoint keeps in F32 is kept so, to the bit, and nothing else is") {
   auto w = test::tiny<bfloat16>().parameters.mutable_weights();
-  const auto checkpoint = io::Checkpoint::open(test::tiny_folder, "language_model.");
+  const auto checkpoint = io::ModelTensors::open(test::tiny_folder, "language_model.");
   index_t kept = 0;
   for (const io::TensorSlot& slot : io::slots<K3Target<Config>>(w)) {
     if (!checkpoint.contains(slot.name)) continue;  // MXFP4

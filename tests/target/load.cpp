@@ -64,7 +64,7 @@ struct Files : test::TemporaryDirectory {
   void load(const io::NamePredicate& ignored = io::named({})) {
     const auto file = *this / "model.safetensors";
     io::write_safetensors(file, sources, {});
-    load_target(io::Checkpoint::open(file, "language_model."), read, ignored);
+    load_target(io::ModelTensors::open(file, "language_model."), read, ignored);
   }
   void refuse(const std::string& message) {
     CHECK_THROWS_WITH_AS(load(), doctest::Contains(message.c_str()), Error);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every backend is handed of the verification of drafted tokens (decode/verify.hpp).
+/// What every backend is handed of the verification of drafted tokens, and the rules' names.
 /// defines: Verification, Proposal, Verdict, DraftedText, VerifyProblem
 
 #include <array>

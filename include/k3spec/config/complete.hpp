@@ -16,7 +16,7 @@
 
 #include <k3spec/config/block_drafts.hpp>
 #include <k3spec/config/kimi_k3.hpp>
-#include <k3spec/config/yarn.hpp>
+#include <k3spec/config/rope_scaling.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

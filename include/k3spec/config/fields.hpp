@@ -5,7 +5,7 @@
 /// defines: visit_target_fields, visit_eagle3_fields, visit_dflash_fields, visit_dspark_fields, visit_yarn_fields
 
 #include <k3spec/config/kimi_k3.hpp>
-#include <k3spec/config/yarn.hpp>
+#include <k3spec/config/rope_scaling.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

@@ -20,6 +20,7 @@
 #include <k3spec/layers/mla.hpp>
 #include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/embedding.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 #include <k3spec/ops/ttt_attention.hpp>
 
 namespace K3SPEC_NAMESPACE {

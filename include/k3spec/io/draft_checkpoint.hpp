@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <k3spec/core/parameters.hpp>
-#include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/draft_folder.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/io/engine_layout.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/nemo_config.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -32,7 +32,7 @@ void save_draft(const std::filesystem::path& directory, const Parameters<Draft, 
   const auto weights = parameters.weights();
   std::vector<io::TensorSource> tensors = io::sources<Draft>(weights);
   for (io::TensorSource& t : vocabulary.sources()) tensors.push_back(std::move(t));
-  io::write_safetensors(directory / io::Checkpoint::single_name, tensors, metadata);
+  io::write_safetensors(directory / io::ModelTensors::single_name, tensors, metadata);
   io::write_text(directory / draft_config_name, config.dump(2) + "\n");
 }
 
@@ -41,7 +41,7 @@ void save_draft(const std::filesystem::path& directory, const Parameters<Draft, 
 /// \throws Error with no parameter touched when a tensor is absent, unknown, of another shape or does not convert, or
 ///         the vocabulary is invalid
 template <class Draft, Element T>
-DraftVocabulary load_draft(const io::Checkpoint& checkpoint, Parameters<Draft, T>& parameters) {
+DraftVocabulary load_draft(const io::ModelTensors& checkpoint, Parameters<Draft, T>& parameters) {
   auto vocabulary = DraftVocabulary::read(checkpoint, Draft::draft_vocabulary, Draft::vocabulary);
   auto weights = parameters.mutable_weights();
   io::LoadOptions options;
@@ -50,10 +50,10 @@ DraftVocabulary load_draft(const io::Checkpoint& checkpoint, Parameters<Draft, T
   return vocabulary;
 }
 
-/// The same from a directory, safetensors file or index, as io::Checkpoint::open takes it.
+/// The same from a directory, safetensors file or index, as io::ModelTensors::open takes it.
 template <class Draft, Element T>
 DraftVocabulary load_draft(const std::filesystem::path& path, Parameters<Draft, T>& parameters) {
-  return load_draft(io::Checkpoint::open(path), parameters);
+  return load_draft(io::ModelTensors::open(path), parameters);
 }
 
 /// A draft with all that its folder says of it.
@@ -120,7 +120,7 @@ LoadedDraft<Draft, T> load_draft(const std::filesystem::path& folder, const Load
   for (std::string& note : io::check_draft_config<Draft::kind, Config>(config, file)) notes.push_back(std::move(note));
   auto layers = io::draft_layer_ids<Draft::kind, Config>(config, file);
   const auto conventions = io::draft_conventions<Draft::kind>(config, file);
-  const auto checkpoint = io::Checkpoint::open(found.path);
+  const auto checkpoint = io::ModelTensors::open(found.path);
   notes.insert(notes.end(), checkpoint.notes().begin(), checkpoint.notes().end());
   Parameters<Draft, T> parameters;
   auto vocabulary = [&] {

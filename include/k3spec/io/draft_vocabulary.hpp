@@ -13,7 +13,7 @@
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/require_shape.hpp>
-#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -63,7 +63,7 @@ class DraftVocabulary {
   /// As a draft's checkpoint has it: a trained draft's map is reused, never built again. Neither d2t nor t2d: the whole
   /// vocabulary, if that is the draft's.
   /// \throws Error when a map is absent, of another size, out of range, or d2t and t2d disagree
-  static DraftVocabulary read(const io::Checkpoint& checkpoint, index_t draft_size, index_t vocab_size) {
+  static DraftVocabulary read(const io::ModelTensors& checkpoint, index_t draft_size, index_t vocab_size) {
     if (draft_size == vocab_size && !checkpoint.contains(d2t_name) && !checkpoint.contains(t2d_name))
       return whole(vocab_size);
     check_size(draft_size, vocab_size);
@@ -140,7 +140,7 @@ class DraftVocabulary {
     return Buffer<index_t>(static_cast<index_t>(ids.size()));
   }
 
-  static void check_tensor(const io::Checkpoint& checkpoint, const std::string& name, index_t size, DType dtype) {
+  static void check_tensor(const io::ModelTensors& checkpoint, const std::string& name, index_t size, DType dtype) {
     const io::TensorInfo& info = checkpoint.info(name);
     const std::vector<index_t> shape{size};
     if (info.shape == shape && info.dtype == dtype) return;

@@ -17,11 +17,11 @@
 
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/core/parameters.hpp>
-#include <k3spec/io/checkpoint.hpp>
 #include <k3spec/io/draft_config.hpp>
 #include <k3spec/io/draft_folder.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/model_tensors.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -107,7 +107,7 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
     auto tensors = detail::EngineTensors::of<Draft>(parameters.weights(), how.embed_tokens);
     for (io::TensorSource& t : vocabulary.sources()) tensors.sources.push_back(std::move(t));
     metadata["format"] = "pt";
-    io::write_safetensors(directory / io::Checkpoint::single_name, tensors.sources, metadata);
+    io::write_safetensors(directory / io::ModelTensors::single_name, tensors.sources, metadata);
     io::write_text(directory / draft_config_name, config.dump(2) + "\n");
   }
 }
@@ -116,7 +116,7 @@ void save_engine_draft(const std::filesystem::path& directory, const Parameters<
 /// \param embedding  [vocabulary, hidden], the target's: taken where the file has none. May be empty where it has
 /// \throws Error as load_draft does, and when neither file nor caller have an embedding
 template <class Draft, Element T>
-DraftVocabulary load_engine_draft(const io::Checkpoint& checkpoint, Parameters<Draft, T>& parameters,
+DraftVocabulary load_engine_draft(const io::ModelTensors& checkpoint, Parameters<Draft, T>& parameters,
                                   const Matrix<const T>& embedding) {
   auto vocabulary = DraftVocabulary::read(checkpoint, Draft::draft_vocabulary, Draft::vocabulary);
   auto weights = parameters.mutable_weights();

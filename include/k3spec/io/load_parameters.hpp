@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <k3spec/core/parameters.hpp>
-#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 
@@ -68,51 +68,51 @@ struct LoadOptions {
 namespace detail {
 
 /// A weight may be stored as MXFP4 instead: two tensors in its place.
-inline bool is_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
-  return !checkpoint.contains(slot.name) && options.mxfp4(slot.name) &&
-         (checkpoint.contains(slot.name + "_packed") || checkpoint.contains(slot.name + "_scale"));
+inline bool is_mxfp4(const ModelTensors& tensors, const TensorSlot& slot, const LoadOptions& options) {
+  return !tensors.contains(slot.name) && options.mxfp4(slot.name) &&
+         (tensors.contains(slot.name + "_packed") || tensors.contains(slot.name + "_scale"));
 }
 
 /// The names in the file that fill a slot.
-inline std::vector<std::string> stored_names(const Checkpoint& checkpoint, const TensorSlot& slot,
+inline std::vector<std::string> stored_names(const ModelTensors& tensors, const TensorSlot& slot,
                                              const LoadOptions& options) {
-  if (is_mxfp4(checkpoint, slot, options)) return {slot.name + "_packed", slot.name + "_scale"};
+  if (is_mxfp4(tensors, slot, options)) return {slot.name + "_packed", slot.name + "_scale"};
   return {slot.name};
 }
 
-inline void check_stored(const Checkpoint& checkpoint, const std::string& name, std::span<const index_t> shape,
+inline void check_stored(const ModelTensors& tensors, const std::string& name, std::span<const index_t> shape,
                          DType t) {
-  if (!checkpoint.contains(name)) {
+  if (!tensors.contains(name)) {
     const std::string wanted = std::string(k3spec::name(t)) + " " + shape_string(shape);
-    throw Error(tensor_subject(checkpoint.path(), name), "no such tensor", wanted);
+    throw Error(tensor_subject(tensors.path(), name), "no such tensor", wanted);
   }
-  checkpoint.file(name).check(checkpoint.stored_name(name), shape, t);
+  tensors.file(name).check(tensors.stored_name(name), shape, t);
 }
 
-inline void check_mxfp4_slot(const Checkpoint& checkpoint, const TensorSlot& slot) {
+inline void check_mxfp4_slot(const ModelTensors& tensors, const TensorSlot& slot) {
   const auto& shape = slot.shape;
   if (shape.size() != 2 || shape[1] % mxfp4_block != 0 || !can_convert(DType::F32, slot.dtype)) {
-    throw Error(tensor_subject(checkpoint.path(), slot.name), "MXFP4",
+    throw Error(tensor_subject(tensors.path(), slot.name), "MXFP4",
                 "another format for " + std::string(name(slot.dtype)) + " " + shape_string(shape));
   }
-  check_stored(checkpoint, slot.name + "_packed", std::vector{shape[0], shape[1] / 2}, DType::U8);
-  check_stored(checkpoint, slot.name + "_scale", std::vector{shape[0], shape[1] / mxfp4_block}, DType::U8);
+  check_stored(tensors, slot.name + "_packed", std::vector{shape[0], shape[1] / 2}, DType::U8);
+  check_stored(tensors, slot.name + "_scale", std::vector{shape[0], shape[1] / mxfp4_block}, DType::U8);
 }
 
-inline void check_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
-  if (is_mxfp4(checkpoint, slot, options)) return check_mxfp4_slot(checkpoint, slot);
+inline void check_slot(const ModelTensors& tensors, const TensorSlot& slot, const LoadOptions& options) {
+  if (is_mxfp4(tensors, slot, options)) return check_mxfp4_slot(tensors, slot);
   std::vector<index_t> shape = slot.shape;
-  if (options.padded(slot.name) && checkpoint.contains(slot.name) && !shape.empty()) {
-    const auto& stored = checkpoint.shape(slot.name);
+  if (options.padded(slot.name) && tensors.contains(slot.name) && !shape.empty()) {
+    const auto& stored = tensors.shape(slot.name);
     if (!stored.empty()) shape[0] = std::max(shape[0], stored[0]);
   }
-  check_stored(checkpoint, slot.name, shape, slot.dtype);
+  check_stored(tensors, slot.name, shape, slot.dtype);
 }
 
-inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
+inline void fill_mxfp4(const ModelTensors& tensors, const TensorSlot& slot) {
   const index_t out = slot.shape[0], in = slot.shape[1];
-  const auto packed_bytes = checkpoint.read<std::uint8_t>(slot.name + "_packed"),
-             scale_bytes = checkpoint.read<std::uint8_t>(slot.name + "_scale");
+  const auto packed_bytes = tensors.read<std::uint8_t>(slot.name + "_packed"),
+             scale_bytes = tensors.read<std::uint8_t>(slot.name + "_scale");
   const Matrix<const std::uint8_t> packed(packed_bytes.data(), out, in / 2),
       scale(scale_bytes.data(), out, in / mxfp4_block);
   with_type(slot.dtype, [&]<class T>(T*) {
@@ -120,10 +120,10 @@ inline void fill_mxfp4(const Checkpoint& checkpoint, const TensorSlot& slot) {
   });
 }
 
-inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot, const LoadOptions& options) {
-  if (is_mxfp4(checkpoint, slot, options)) return fill_mxfp4(checkpoint, slot);
+inline void fill_slot(const ModelTensors& tensors, const TensorSlot& slot, const LoadOptions& options) {
+  if (is_mxfp4(tensors, slot, options)) return fill_mxfp4(tensors, slot);
   const std::uint64_t count = *byte_count(slot.dtype, slot.shape) / size_of(slot.dtype);
-  checkpoint.file(slot.name).read_part(checkpoint.stored_name(slot.name), 0, count, slot.dtype, slot.data);
+  tensors.file(slot.name).read_part(tensors.stored_name(slot.name), 0, count, slot.dtype, slot.data);
 }
 
 }  // namespace detail
@@ -131,22 +131,22 @@ inline void fill_slot(const Checkpoint& checkpoint, const TensorSlot& slot, cons
 /// Fills every slot from the checkpoint. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`, `x.weight_scale`.
 /// \throws Error, with no slot touched, when a wanted tensor is absent, has another shape or does not convert, and
 ///         when the checkpoint has a tensor that no slot wants and options.known does not hold for
-inline void load_parameters(const Checkpoint& checkpoint, const std::vector<TensorSlot>& slots,
+inline void load_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
                             const LoadOptions& options = {}) {
   std::set<std::string> wanted;
   for (const TensorSlot& slot : slots) {
-    detail::check_slot(checkpoint, slot, options);
-    for (const std::string& name : detail::stored_names(checkpoint, slot, options)) {
+    detail::check_slot(tensors, slot, options);
+    for (const std::string& name : detail::stored_names(tensors, slot, options)) {
       if (!wanted.insert(name).second) throw Error("model: '" + name + "'", "two slots", "one for each name");
     }
   }
-  for (const std::string& name : checkpoint.names()) {
+  for (const std::string& name : tensors.names()) {
     if (wanted.count(name) == 0 && !options.known(name)) {
-      throw Error(detail::tensor_subject(checkpoint.file(name).path(), name), "a tensor the model has no place for",
+      throw Error(detail::tensor_subject(tensors.file(name).path(), name), "a tensor the model has no place for",
                   "only the model's own");
     }
   }
-  for (const TensorSlot& slot : slots) detail::fill_slot(checkpoint, slot, options);
+  for (const TensorSlot& slot : slots) detail::fill_slot(tensors, slot, options);
 }
 
 }  // namespace K3SPEC_NAMESPACE::io

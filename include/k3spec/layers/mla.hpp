@@ -17,6 +17,7 @@
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/gated_activation.hpp>
 #include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

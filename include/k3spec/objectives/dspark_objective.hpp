@@ -15,7 +15,7 @@
 #include <string>
 
 #include <k3spec/batches/chunk_rows.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/losses/dspark_loss.hpp>
 #include <k3spec/losses/soft_cross_entropy.hpp>
 #include <k3spec/objectives/block_metrics.hpp>

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// Which loss the unrolled EAGLE-3 draft has at each step: soft cross-entropy (CE), or one of the LK losses, which are
-/// made of α = Σ_v min(p_v, q_v), the probability that a drafted token is accepted. ᾱ is α's mean over the supervised
-/// predictions of a step.
+/// The loss of the unrolled EAGLE-3 draft, Σ 0.8ᵏ Lₖ / Σ 0.8ᵏ over its steps k, and which one each step has: soft
+/// cross-entropy (CE), or one of the LK losses, which are made of α = Σ_v min(p_v, q_v), the probability that a drafted
+/// token is accepted. ᾱ is α's mean over the supervised predictions of a step.
 /// ```text
 /// alpha   -mean log α, where α = 0 counts as nothing
 /// lambda  w · CE + (1 - w)(1 - ᾱ), w = kl_scale · exp(-kl_decay · ᾱ) without gradient
 /// ```
-/// defines: LkLoss, TttLoss
+/// defines: LkLoss, TttLoss, ttt_decay, ttt_step_weight
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +27,19 @@ namespace K3SPEC_NAMESPACE {
 enum class LkLoss { none, alpha, lambda };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<LkLoss>{"none", "alpha", "lambda"};
+
+/// Weight of a TTT step's loss relative to that of the step before.
+inline constexpr double ttt_decay = 0.8;
+
+/// Weight of step k of `steps`; all together weigh 1.
+constexpr double ttt_step_weight(index_t k, index_t steps) {
+  double all = 0, mine = 0, weight = 1;
+  for (index_t i = 0; i < steps; ++i, weight *= ttt_decay) {
+    all += weight;
+    if (i == k) mine = weight;
+  }
+  return mine / all;
+}
 
 /// Which loss EAGLE-3's steps have.
 struct TttLoss {

@@ -3,7 +3,7 @@
 /// What a training or held-out step counts. Everything is kept as a sum beside the sum it is divided by, so that
 /// batches, windows and ranks are merged by addition and never averaged as averages; LK's lambda, which is no sum over
 /// positions, is made of two such means last.
-/// defines: Ratio, TttStepSums, TttMetrics, ttt_decay, ttt_step_weight
+/// defines: Ratio, TttStepSums, TttMetrics
 
 #include <algorithm>
 #include <cstdint>
@@ -35,19 +35,6 @@ struct Ratio {
   }
   bool operator==(const Ratio&) const = default;
 };
-
-/// Weight of a TTT step's loss relative to that of the step before.
-inline constexpr double ttt_decay = 0.8;
-
-/// Weight of step k of `steps`; all together weigh 1.
-constexpr double ttt_step_weight(index_t k, index_t steps) {
-  double all = 0, mine = 0, weight = 1;
-  for (index_t i = 0; i < steps; ++i, weight *= ttt_decay) {
-    all += weight;
-    if (i == k) mine = weight;
-  }
-  return mine / all;
-}
 
 /// The sums of one TTT step.
 struct TttStepSums {

@@ -15,7 +15,7 @@
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/teacher.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/core/workspace.hpp>
 #include <k3spec/objectives/ttt_walk.hpp>
 #include <k3spec/ops/copy.hpp>

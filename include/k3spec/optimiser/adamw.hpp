@@ -40,7 +40,7 @@ struct AdamWOptions {
   static constexpr Range<double> max_grad_norm_range{
       .least = 0, .most = std::numeric_limits<double>::infinity(), .above = true, .meaning = "infinity never clips"};
 
-  /// Calls v(name, option, range) for each, see TrainSettings.
+  /// Calls v(name, option, range) for each.
   template <class Options, class V>
   static void visit(Options& o, V&& v) {
     v("beta1", o.beta1, beta_range);

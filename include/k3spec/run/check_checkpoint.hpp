@@ -41,7 +41,8 @@ void check_same_config(const std::filesystem::path& path, const std::vector<inde
 
 template <class Draft>
 void check_same_vocabulary(const std::filesystem::path& directory, const DraftVocabulary& own) {
-  const auto found = DraftVocabulary::read(io::Checkpoint::open(directory), Draft::draft_vocabulary, Draft::vocabulary);
+  const auto found =
+      DraftVocabulary::read(io::ModelTensors::open(directory), Draft::draft_vocabulary, Draft::vocabulary);
   const auto a = found.target_ids(), b = own.target_ids();
   if (std::equal(a.data(), a.data() + a.size(), b.data(), b.data() + b.size())) return;
   throw Error(directory.string() + ": d2t", "another vocabulary", "the one the trainer was made with");
@@ -50,7 +51,7 @@ void check_same_vocabulary(const std::filesystem::path& directory, const DraftVo
 /// Both tensor files must be of the step that trainer.json names.
 inline void check_same_step(const std::filesystem::path& directory, index_t next_step) {
   const std::string wanted = std::to_string(next_step);
-  for (const char* name : {io::Checkpoint::single_name, trainer_tensors_name}) {
+  for (const char* name : {io::ModelTensors::single_name, trainer_tensors_name}) {
     const auto file = io::SafetensorsFile::open(directory / name);
     const auto step = file.metadata().find("step");
     const std::string found = step == file.metadata().end() ? "nothing" : step->second;

@@ -24,7 +24,7 @@
 /// value) for what else there is; Totals has +=.
 /// defines: TrainingMethod
 
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
 
 namespace K3SPEC_NAMESPACE {

@@ -72,7 +72,7 @@ class TrainedDraft {
   void load(const D& device, const std::filesystem::path& directory) {
     Parameters<Draft, T> loaded;
     load_draft(directory, loaded);
-    require_finite<Draft>(loaded.weights(), (directory / io::Checkpoint::single_name).string());
+    require_finite<Draft>(loaded.weights(), (directory / io::ModelTensors::single_name).string());
     if constexpr (std::same_as<D, Cpu>) {
       load_trainer(directory, optimizer_);
     } else {

@@ -21,7 +21,7 @@
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/text.hpp>
 #include <k3spec/comm/single.hpp>
-#include <k3spec/comm/sum.hpp>
+#include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>

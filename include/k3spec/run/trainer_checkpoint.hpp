@@ -131,7 +131,7 @@ struct TrainerCounts {
 
 /// Throws Error on an element that is not finite or, of second moments, below 0.
 template <class State>
-void check_state(const io::Checkpoint& checkpoint, const std::string& name, bool negative) {
+void check_state(const io::ModelTensors& checkpoint, const std::string& name, bool negative) {
   const auto bytes = checkpoint.read_bytes(name);  // not aligned
   for (std::size_t at = 0; at + sizeof(State) <= bytes.size(); at += sizeof(State)) {
     State x;
@@ -178,7 +178,7 @@ inline TrainerProgress read_trainer_progress(const std::filesystem::path& direct
 ///         moment below 0
 template <class Model, Element T>
 void load_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optimizer) {
-  const auto checkpoint = io::Checkpoint::open(directory / detail::trainer_tensors_name);
+  const auto checkpoint = io::ModelTensors::open(directory / detail::trainer_tensors_name);
   std::vector<io::TensorSlot> slots;
   detail::for_optimizer_state(optimizer, [&](const char* part, auto views) {
     for (io::TensorSlot& slot : io::slots<Model>(views, Path{} / part)) {

@@ -28,14 +28,14 @@ inline bool ends_with(std::string_view name, std::string_view end) {
 ///                 those of a vision tower
 /// \throws Error, with nothing written, when a tensor is absent, unknown, of another shape or does not convert
 template <class Config, Element T>
-void load_target(const io::Checkpoint& checkpoint, Parameters<K3Target<Config>, T>& parameters,
+void load_target(const io::ModelTensors& tensors, Parameters<K3Target<Config>, T>& parameters,
                  const io::NamePredicate& ignored = io::named({})) {
   auto weights = parameters.mutable_weights();
   io::LoadOptions options;
   options.known = ignored;
   options.padded = [](std::string_view name) { return detail::ends_with(name, ".A_log"); };
   options.mxfp4 = [](std::string_view name) { return name.find(".experts.") != std::string_view::npos; };
-  io::load_parameters(checkpoint, io::slots<K3Target<Config>>(weights), options);
+  io::load_parameters(tensors, io::slots<K3Target<Config>>(weights), options);
 }
 
 /// The same from a model's folder, whose config.json must agree with Config.
@@ -47,9 +47,9 @@ std::vector<std::string> load_target(const std::filesystem::path& folder, Parame
                                      const io::NamePredicate& ignored = io::named({})) {
   const std::filesystem::path config = folder / "config.json";
   std::vector<std::string> notes = io::check_target_config<Config>(io::read_json(config), config.string());
-  const auto checkpoint = io::Checkpoint::open(folder, "language_model.");
-  notes.insert(notes.end(), checkpoint.notes().begin(), checkpoint.notes().end());
-  load_target(checkpoint, parameters, ignored);
+  const auto tensors = io::ModelTensors::open(folder, "language_model.");
+  notes.insert(notes.end(), tensors.notes().begin(), tensors.notes().end());
+  load_target(tensors, parameters, ignored);
   return notes;
 }
 

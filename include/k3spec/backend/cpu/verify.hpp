@@ -1,7 +1,28 @@
 #pragma once
 /// \file
-/// The rules of verification for weights that the host reads, and what a CPU makes of a problem with them
-/// (decode/verify.hpp says what the rules are, and why they are right).
+/// The rules of verification for weights that the host reads, and what a CPU makes of a problem with them. p are the
+/// target's distributions, q the draft's.
+///
+/// Token by token (Leviathan et al., arXiv 2211.17192): a drafted token x stays with probability min(1, p(x) / q(x));
+/// the first one that does not is replaced by a token drawn from max(p - q, 0), normalised, and all that follow it go.
+/// When all stay, one more is drawn from the target's next distribution.
+///
+/// By block (Sun et al., arXiv 2403.10444): prefixes x_1 … x_i stay or go as a whole, the longest that stays is kept.
+/// With p_i, q_i the distributions behind prefix i, each prefix has a reach
+/// ```text
+/// r_0 = 1,   r_i = min(1, r_{i-1} p_{i-1}(x_i) / q_{i-1}(x_i)),
+/// ```
+/// it stays with probability h_n = r_n for the whole block of n tokens, and else
+/// ```text
+/// h_i = R_i / (R_i + 1 - r_i),   R_i = Σ_x max(r_i p_i(x) - q_i(x), 0),
+/// ```
+/// and the token behind it is drawn from max(r_i p_i - q_i, 0), normalised. Why that is right: r_i is the probability
+/// that prefix i or a longer one stays, given that it was drafted. For the whole block it is h_n; and before that, a
+/// longer one stays with probability Σ_x q_i(x) r_{i+1}(x) = Σ_x min(q_i, r_i p_i)(x) = r_i - R_i, so that all together
+/// it is r_i - R_i + (1 - r_i + R_i) h_i = r_i. Token x then follows prefix i with q_i(x) r_{i+1}(x), when it stays,
+/// and R_i · max(r_i p_i(x) - q_i(x), 0) / R_i, when prefix i is the longest: r_i p_i(x) in all. Since r_i is at least
+/// min(1, p_0(x_1) / q_0(x_1)) · …, the probability of the other rule, no block keeps fewer tokens in expectation.
+/// A block may end anywhere, as long as that depends on nothing but the tokens before.
 /// defines: stays, residual, residual_total, prefix_stays, pick_residual, verify_tokens, verify_block, verify_sampled,
 /// verify_kernel
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The tensors of a model, from one safetensors file or from several with an index.
-/// defines: io::Checkpoint
+/// defines: io::ModelTensors
 
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +20,7 @@
 namespace K3SPEC_NAMESPACE::io {
 
 /// The tensors of a directory or file of safetensors, sharded or not.
-class Checkpoint {
+class ModelTensors {
  public:
   static constexpr const char* single_name = "model.safetensors";
   static constexpr const char* index_name = "model.safetensors.index.json";
@@ -31,16 +31,16 @@ class Checkpoint {
   /// \param prefix  taken off the names that start with it, e.g. "language_model."
   /// \throws Error as SafetensorsFile::open; on an index that is malformed, names a shard or tensor that is missing,
   ///         or lacks a tensor some shard has; on a tensor in two shards; on two names equal without the prefix
-  static Checkpoint open(const std::filesystem::path& path, std::string_view prefix = {}) {
-    Checkpoint checkpoint(path);
-    const std::filesystem::path file = checkpoint.locate(path);
+  static ModelTensors open(const std::filesystem::path& path, std::string_view prefix = {}) {
+    ModelTensors tensors(path);
+    const std::filesystem::path file = tensors.locate(path);
     if (file.extension() == ".json") {
-      checkpoint.add_shards(file);
+      tensors.add_shards(file);
     } else {
-      checkpoint.files_.push_back(SafetensorsFile::open(file));
+      tensors.files_.push_back(SafetensorsFile::open(file));
     }
-    checkpoint.name_tensors(prefix);
-    return checkpoint;
+    tensors.name_tensors(prefix);
+    return tensors;
   }
 
   const std::string& path() const { return path_; }
@@ -84,7 +84,7 @@ class Checkpoint {
     std::string stored_name;
   };
 
-  explicit Checkpoint(const std::filesystem::path& path) : path_(path.string()) {}
+  explicit ModelTensors(const std::filesystem::path& path) : path_(path.string()) {}
 
   void note(const std::string& subject, const std::string& what) { notes_.push_back(printable(subject + ": " + what)); }
 

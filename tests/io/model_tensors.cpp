@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <k3spec/io/checkpoint.hpp>
+#include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/safetensors.hpp>
 
 #include "tests/support/temporary.hpp"
@@ -28,10 +28,10 @@ struct Sharded : TemporaryDirectory {
     index(R"("p.a":"1.safetensors","b":"1.safetensors","c":"2.safetensors")");
   }
   void index(const std::string& map) const {
-    write_text(*this / Checkpoint::index_name, R"({"metadata":{},"weight_map":{)" + map + "}}");
+    write_text(*this / ModelTensors::index_name, R"({"metadata":{},"weight_map":{)" + map + "}}");
   }
   void refuse(const char* message) const {
-    CHECK_THROWS_WITH_AS(Checkpoint::open(path()), doctest::Contains(message), Error);
+    CHECK_THROWS_WITH_AS(ModelTensors::open(path()), doctest::Contains(message), Error);
   }
 };
 
@@ -39,16 +39,16 @@ struct Sharded : TemporaryDirectory {
 
 TEST_CASE("a checkpoint is a file, an index, or a directory with one of them") {
   const Sharded directory;
-  CHECK(Checkpoint::open(directory.path()).names() == std::vector<std::string>{"b", "c", "p.a"});
-  CHECK(Checkpoint::open(directory / Checkpoint::index_name).names().size() == 3);
-  CHECK(Checkpoint::open(directory / "2.safetensors").names() == std::vector<std::string>{"c"});
-  const auto checkpoint = Checkpoint::open(directory.path(), "p.");
+  CHECK(ModelTensors::open(directory.path()).names() == std::vector<std::string>{"b", "c", "p.a"});
+  CHECK(ModelTensors::open(directory / ModelTensors::index_name).names().size() == 3);
+  CHECK(ModelTensors::open(directory / "2.safetensors").names() == std::vector<std::string>{"c"});
+  const auto checkpoint = ModelTensors::open(directory.path(), "p.");
   CHECK(checkpoint.names() == std::vector<std::string>{"a", "b", "c"});
   CHECK(checkpoint.read<float>("a") == std::vector<float>(values, values + 4));
   CHECK(checkpoint.stored_name("a") == "p.a");
   CHECK_THROWS_WITH_AS(checkpoint.info("p.a"), doctest::Contains("'p.a': found no such tensor"), Error);
   const TemporaryDirectory empty;
-  CHECK_THROWS_WITH_AS(Checkpoint::open(empty.path()), doctest::Contains("neither, wanted model.safetensors or"),
+  CHECK_THROWS_WITH_AS(ModelTensors::open(empty.path()), doctest::Contains("neither, wanted model.safetensors or"),
                        Error);
 }
 
@@ -87,9 +87,9 @@ TEST_CASE("an index and its shards that disagree are refused, each way with its 
     d.refuse("'b': found 3");
   }
   SUBCASE("there is no map") {
-    write_text(d / Checkpoint::index_name, "[]");
+    write_text(d / ModelTensors::index_name, "[]");
     d.refuse("weight_map: found no object");
-    write_text(d / Checkpoint::index_name, "{");
+    write_text(d / ModelTensors::index_name, "{");
     d.refuse("index.json: found a parse error at line");
   }
   SUBCASE("a shard is malformed") {
@@ -101,20 +101,20 @@ TEST_CASE("an index and its shards that disagree are refused, each way with its 
 TEST_CASE("two names that are one without the prefix are refused") {
   const TemporaryDirectory directory;
   write_shard(directory / "x.safetensors", {"p.a", "a"});
-  CHECK(Checkpoint::open(directory / "x.safetensors").names().size() == 2);
-  CHECK_THROWS_WITH_AS(Checkpoint::open(directory / "x.safetensors", "p."), doctest::Contains("with and without 'p.'"),
-                       Error);
+  CHECK(ModelTensors::open(directory / "x.safetensors").names().size() == 2);
+  CHECK_THROWS_WITH_AS(ModelTensors::open(directory / "x.safetensors", "p."),
+                       doctest::Contains("with and without 'p.'"), Error);
 }
 
 namespace {
 
 struct Noted : Sharded {
   void total_size(const std::string& value) const {
-    write_text(*this / Checkpoint::index_name,
+    write_text(*this / ModelTensors::index_name,
                R"({"metadata":{"total_size":)" + value +
                    R"(},"weight_map":{"p.a":"1.safetensors","b":"1.safetensors","c":"2.safetensors"}})");
   }
-  std::vector<std::string> notes() const { return Checkpoint::open(path()).notes(); }
+  std::vector<std::string> notes() const { return ModelTensors::open(path()).notes(); }
   bool noted(const std::string& what) const {
     const auto all = notes();
     return all.size() == 1 && all[0].find(what) != std::string::npos;
@@ -138,8 +138,8 @@ TEST_CASE("what is odd about a checkpoint but does not matter to what is read is
     }
   }
   SUBCASE("an index beside a single file, which is read") {
-    write_shard(d / Checkpoint::single_name, {"single"});
-    CHECK(Checkpoint::open(d.path()).names() == std::vector<std::string>{"single"});
+    write_shard(d / ModelTensors::single_name, {"single"});
+    CHECK(ModelTensors::open(d.path()).names() == std::vector<std::string>{"single"});
     CHECK(d.noted(": model.safetensors is read, and not the files that model.safetensors.index.json beside it names"));
   }
   SUBCASE("shards that the index does not name") {
@@ -154,6 +154,6 @@ TEST_CASE("what is odd about a checkpoint but does not matter to what is read is
 
 TEST_CASE("a link to a single file that leads nowhere is no reason to read another model") {
   const Sharded d;
-  std::filesystem::create_symlink("../blobs/0123", d / Checkpoint::single_name);
+  std::filesystem::create_symlink("../blobs/0123", d / ModelTensors::single_name);
   d.refuse("model.safetensors: found No such file or directory, wanted a readable file");
 }
