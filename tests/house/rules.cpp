@@ -149,7 +149,9 @@ TEST_CASE("a model that knows its device is found") {
         Found{"ops/b.hpp: says for_pieces, which is a backend's"});
   CHECK(found_in("run/f.hpp", "const Trainer trainer(Cpu{1});\n") ==
         Found{"run/f.hpp: says Cpu{, which is a backend's"});
-  CHECK(found_in("io/e.hpp", "void f(const Cpu& cpu);\n") == Found{});
+  CHECK(found_in("io/e.hpp", "void f(const Cpu& cpu);\n") == Found{"io/e.hpp: says const Cpu&, which is a backend's"});
+  CHECK(found_in("io/e.hpp", "const int n = Cpu{1}.threads;\n") == Found{});
+  CHECK(found_in("backend/cpu/packet_eigen.hpp", "void f(const Cpu& cpu);\n") == Found{});
 }
 
 TEST_CASE("a header that compilers could read before they are refused is found") {

@@ -251,11 +251,13 @@ inline const Names device_rooms = {"ops",        "layers",  "losses", "drafts", 
                                    "objectives", "batches", "decode", "run"};
 
 inline void check_device_room(const std::string& path, const Header& header, std::vector<std::string>& found) {
-  if (!device_rooms.contains(room_of(path))) return;
-  for (const char* word : {"const Cpu&", "Cpu{", "parallel_for", "for_pieces"}) {
+  const auto must_not_say = [&](const char* word) {
     if (header.text.find(word) != std::string::npos)
       found.push_back(path + ": says " + word + ", which is a backend's");
-  }
+  };
+  if (!path.starts_with("backend/cpu/")) must_not_say("const Cpu&");
+  if (!device_rooms.contains(room_of(path))) return;
+  for (const char* word : {"Cpu{", "parallel_for", "for_pieces"}) must_not_say(word);
 }
 
 /// The header that refuses compilers and their options: every other one includes it, or one that does.

@@ -14,6 +14,7 @@
 /// ```
 /// defines: ThreadRank, ThreadGroup
 
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@
 
 #include <k3spec/comm/communicator.hpp>
 #include <k3spec/core/error.hpp>
+#include <k3spec/core/memory.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -139,8 +141,11 @@ class ThreadRank {
 
   void sum(std::span<double> numbers) { meet(numbers); }
   void sum(std::span<std::int64_t> counts) { meet(counts); }
-  void sum(const Cpu&, Vector<float> x) { meet(of(x)); }
-  void sum(const Cpu&, Vector<double> x) { meet(of(x)); }
+  template <Device D, std::floating_point N>
+    requires shares_memory<D>
+  void sum(const D&, Vector<N> x) {
+    meet(of(x));
+  }
 
   /// Wakes the ranks that wait for this one.
   void leave() {

@@ -48,18 +48,20 @@ inline void require_same_size(const char* what, index_t from, index_t to) {
 }
 }  // namespace detail
 
-/// Copies from the host to a device; done on return.
+/// Copies from the host to a device that shares its memory; done on return.
 /// \throws Error when the sizes differ
-template <class T>
-void upload(const Cpu&, Vector<const T> from, Vector<T> to) {
+template <Device D, class T>
+  requires shares_memory<D>
+void upload(const D&, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("upload", from.extent(0), to.extent(0));
   std::copy_n(from.data(), from.extent(0), to.data());
 }
 
-/// Copies from a device to the host; done on return.
+/// Copies from such a device to the host; done on return.
 /// \throws Error when the sizes differ
-template <class T>
-void download(const Cpu&, Vector<const T> from, Vector<T> to) {
+template <Device D, class T>
+  requires shares_memory<D>
+void download(const D&, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("download", from.extent(0), to.extent(0));
   std::copy_n(from.data(), from.extent(0), to.data());
 }

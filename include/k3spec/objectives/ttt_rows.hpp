@@ -38,7 +38,7 @@ template <class S, Device D>
 struct TttOutputs {
   PerStep<Mirrored<D, S>> losses, alphas;
   PerStep<Mirrored<D, index_t>> drafted;  ///< the draft's choices
-  Mirrored<D, index_t> taught;            ///< the teacher's
+  Mirrored<D, index_t> teacher_top;       ///< the teacher's
 
   template <class M>
   static constexpr TttOutputs allocate(M& m, index_t rows, index_t steps) {
@@ -47,7 +47,7 @@ struct TttOutputs {
       out.losses[k] = m.template take<S>(rows), out.alphas[k] = m.template take<S>(rows);
       out.drafted[k] = m.template take<index_t>(rows);
     }
-    out.taught = m.template take<index_t>(rows);
+    out.teacher_top = m.template take<index_t>(rows);
     return out;
   }
 };
@@ -155,7 +155,8 @@ class TttRows {
   Vector<std::uint8_t> mark_right(index_t k) {
     const Vector<std::uint8_t> right(own_.data() + (1 + k) * rows_, rows_);
     const auto& drafted = outputs_.drafted[static_cast<std::size_t>(k)].host;
-    for (index_t r = 0; r < rows_; ++r) right(r) = counts(k, r) && drafted(r) == outputs_.taught.host(r + k) ? 1 : 0;
+    for (index_t r = 0; r < rows_; ++r)
+      right(r) = counts(k, r) && drafted(r) == outputs_.teacher_top.host(r + k) ? 1 : 0;
     return right;
   }
 

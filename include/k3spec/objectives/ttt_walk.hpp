@@ -82,7 +82,7 @@ struct TttWalk {
     const Chunk c = Chunk::allocate(arena, n);
     teacher.selected_logits(device, first, c.p.matrix());
     evaluate(device, softmax_formula(), c.p, c.p);
-    if (makes.losses) argmax(device, c.p, rows.outputs().taught.device.rows(first, n));
+    if (makes.losses) argmax(device, c.p, rows.outputs().teacher_top.device.rows(first, n));
     for (index_t k = 0; k < rows.steps(); ++k) {
       const index_t skip = std::max<index_t>(0, k - first);
       if (skip < n) predict(c, {k, first + skip - k, skip, n - skip});
