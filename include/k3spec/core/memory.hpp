@@ -50,7 +50,7 @@ inline void require_same_size(const char* what, index_t from, index_t to) {
 
 /// Copies from the host to a device that shares its memory; done on return.
 /// \throws Error when the sizes differ
-template <Device D, class T>
+template <class T, Device D>
   requires shares_memory<D>
 void upload(const D&, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("upload", from.extent(0), to.extent(0));
@@ -59,7 +59,7 @@ void upload(const D&, Vector<const T> from, Vector<T> to) {
 
 /// Copies from such a device to the host; done on return.
 /// \throws Error when the sizes differ
-template <Device D, class T>
+template <class T, Device D>
   requires shares_memory<D>
 void download(const D&, Vector<const T> from, Vector<T> to) {
   detail::require_same_size("download", from.extent(0), to.extent(0));
