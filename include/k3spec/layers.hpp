@@ -114,6 +114,7 @@
 #include <k3spec/backend/product.hpp>
 #include <k3spec/backend/rope_problem.hpp>
 #include <k3spec/backend/route_problem.hpp>
+#include <k3spec/backend/route_row.hpp>
 #include <k3spec/backend/sampling.hpp>
 #include <k3spec/backend/truncation.hpp>
 #include <k3spec/backend/ttt_problem.hpp>

@@ -1,8 +1,7 @@
 #pragma once
 /// \file
-/// Choice of experts (DeepSeek-V3's router without auxiliary loss): scores σ(x W) choose with a correction added and
-/// weigh without it. Groups of experts: those with the best sum of two choices stay in. Ties go to the lower id.
-/// A row's choice is backend/cpu/route.hpp: detail::route_row.
+/// Choice of experts by their scores σ(x W), row by row as backend/route_row.hpp says, the order of rows by expert, and
+/// the sum of what experts gave.
 /// scores [rows, experts]; ids, weights [rows, k], ids ascending.
 /// defines: route, ExpertRows, sort_by_expert, gather_expert_rows, combine_experts
 
