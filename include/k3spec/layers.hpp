@@ -84,6 +84,7 @@
 #include <k3spec/backend/cpu/gemm_product.hpp>
 #include <k3spec/backend/cpu/gemm_streamed.hpp>
 #include <k3spec/backend/cpu/kda.hpp>
+#include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/latent_attention.hpp>
 #include <k3spec/backend/cpu/move_rows.hpp>
 #include <k3spec/backend/cpu/packet.hpp>

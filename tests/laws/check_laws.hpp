@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <tests/laws/laws.hpp>
+#include <tests/support/golden_bits.hpp>
 
 namespace k3spec::laws {
 
@@ -16,9 +17,8 @@ template <class T>
 std::string type_name() {
   const std::string_view all = __PRETTY_FUNCTION__;
   const std::size_t begin = all.find("T = ") + 4;
-  std::string name(all.substr(begin, all.find_first_of(";]", begin) - begin));
-  for (const std::string_view space :
-       {"k3spec::", "x86_64_v3::", "laws::", "{anonymous}::", "(anonymous namespace)::"}) {
+  std::string name = test::golden_name(std::string(all.substr(begin, all.find_first_of(";]", begin) - begin)));
+  for (const std::string_view space : {"k3spec::", "laws::", "{anonymous}::", "(anonymous namespace)::"}) {
     for (std::size_t at; (at = name.find(space)) != std::string::npos;) name.erase(at, space.size());
   }
   // Files that are compiled together have namespaces of their own.

@@ -5,6 +5,8 @@
 
 #include "tests/support/temporary.hpp"
 
+#include <k3spec/core/dtype.hpp>
+
 using namespace k3spec;
 using test::BitHash;
 
@@ -35,6 +37,11 @@ TEST_CASE("golden bits: the table says what differs, and only for the build that
   CHECK(own.check("a line", 255).empty());
   CHECK(own.check("a line", 254) == "golden bits of 'a line': found 00000000000000fe, wanted 00000000000000ff");
   CHECK(own.check("b line", 255) == "golden bits of 'b line': found 00000000000000ff, wanted a line in bits.txt");
+  // Names of types have this unit's namespace in them, the table's lines have not.
+  CHECK(test::golden_name(__PRETTY_FUNCTION__).find("x86_64") == std::string::npos);
+  const auto name_of = []<class T>(const T&) { return std::string(__PRETTY_FUNCTION__); };
+  CHECK(test::golden_name(name_of(bfloat16())).find("k3spec::bfloat16") != std::string::npos);
+  CHECK(name_of(bfloat16()).find("k3spec::bfloat16") == std::string::npos);
   const auto other = table("(another) 0");
   CHECK_FALSE(other.applies());
   CHECK(other.check("a line", 254).empty());

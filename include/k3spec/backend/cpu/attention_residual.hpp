@@ -9,6 +9,7 @@
 #include <span>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/core/view.hpp>
@@ -23,12 +24,12 @@ namespace cpu {
 /// The score of one value. Lanes past the end of a row add zeros.
 template <class S, class T>
 S residual_score(const T* x, const S* w, index_t n, double eps) {
-  Packet<S> squares(S(0)), dot(S(0));
-  const auto add = [&](Packet<S> a, Packet<S> b) { squares = fma(a, a, squares), dot = fma(a, b, dot); };
-  index_t i = 0;
-  for (; i + Packet<S>::width <= n; i += Packet<S>::width) add(Packet<S>::load(x + i), Packet<S>::load(w + i));
-  if (i < n) add(Packet<S>::load_first(x + i, n - i), Packet<S>::load_first(w + i, n - i));
-  return sum(dot) / std::sqrt(sum(squares) / static_cast<S>(n) + static_cast<S>(eps));
+  LaneChains<S> squares, dot;
+  for_chains<S>(n, [&](auto p, index_t i, index_t m) {
+    const Packet<S> a = load_lanes<S>(x + i, m), b = load_lanes<S>(w + i, m);
+    squares[p] = fma(a, a, squares[p]), dot[p] = fma(a, b, dot[p]);
+  });
+  return dot.total() / std::sqrt(squares.total() / static_cast<S>(n) + static_cast<S>(eps));
 }
 
 /// Turns scores into weights that sum to one, in the order they stand in.

@@ -20,6 +20,7 @@
 #include <k3spec/backend/attention_problem.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/running_softmax.hpp>
 
 namespace K3SPEC_NAMESPACE::cpu {
@@ -56,12 +57,11 @@ struct AttentionTile {
   template <class A, class B>
   static auto dot(const A* a, const B* b, index_t n) {
     using S = accumulate_t<A>;
-    Packet<S> total(S(0));
-    for (index_t j = 0; j < n; j += Packet<S>::width) {
-      const index_t m = std::min(Packet<S>::width, n - j);
-      total = fma(Packet<S>::load_first(a + j, m), Packet<S>::load_first(b + j, m), total);
-    }
-    return sum(total);
+    LaneChains<S> total;
+    for_chains<S>(n, [&](auto p, index_t j, index_t m) {
+      total[p] = fma(load_lanes<S>(a + j, m), load_lanes<S>(b + j, m), total[p]);
+    });
+    return total.total();
   }
 
   /// y[j] += a · x[j]

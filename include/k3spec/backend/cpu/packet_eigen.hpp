@@ -54,6 +54,11 @@ inline constexpr bool packet_fma = true;
 #else
 inline constexpr bool packet_fma = false;
 #endif
+#if defined(EIGEN_VECTORIZE_SSE)
+inline constexpr bool predux_halves = true;
+#else
+inline constexpr bool predux_halves = false;
+#endif
 namespace vec = Eigen::internal;
 /// Vector registers of the target.
 inline constexpr index_t packet_registers = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS;
@@ -225,10 +230,19 @@ Packet<S> floor(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pfloor(x.r));
 }
 
-/// All lanes added, in an order that is the same for every call.
+/// All lanes added: lane i takes in lane i + width/2, then i + width/4, …
 template <std::floating_point S>
 S sum(Packet<S> x) {
-  return detail::vec::predux(x.r);
+  // Eigen's own sum has this order in registers of SSE and AVX; in others it adds neighbours.
+  if constexpr (detail::predux_halves && sizeof(x.r) <= 32) {
+    return detail::vec::predux(x.r);
+  } else {
+    auto lanes = x.lanes();
+    for (std::size_t half = lanes.size() / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    return lanes[0];
+  }
 }
 
 /// The largest lane.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 
 namespace K3SPEC_NAMESPACE::cpu {
@@ -26,13 +27,13 @@ struct RunningSoftmax {
     P most(top);
     for (index_t j = 0; j < m; j += P::width) most = max(most, P::load(scores + j));
     const S factor = raise(maximum(most));
-    P mass(S(0));
-    for (index_t j = 0; j < m; j += P::width) {
+    LaneChains<S> mass;
+    for_chains<S>(m, [&](auto p, index_t j, index_t) {
       const P weight = exp(P::load(scores + j) - P(top));
       weight.store(scores + j);
-      mass = mass + weight;
-    }
-    total += sum(mass);
+      mass[p] = mass[p] + weight;
+    });
+    total += mass.total();
     return factor;
   }
 

@@ -1,0 +1,3 @@
+#include <tests/same_bits/work.hpp>
+
+CompiledFor newer() { return compiled_for(); }
