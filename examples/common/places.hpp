@@ -40,7 +40,7 @@ inline bool is_made_of_processes(const std::filesystem::path& folder) {
 inline void check_output_file(const std::string& flag, const std::filesystem::path& path,
                               const std::filesystem::path& owned = {}) {
   const std::string subject = flag + ": " + path.string();
-  const io::Destination to = [&] {
+  const io::OutputFile to = [&] {
     try {
       return io::destination(path);
     } catch (const Error& e) {

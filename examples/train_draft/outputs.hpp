@@ -49,7 +49,7 @@ inline void check_outputs(const Options& o) {
 /// \throws Error when the log is a file that no run wrote or that another process writes, or a FIFO that nobody reads
 inline std::optional<io::FileSink> check_log(const Options& o) {
   try {
-    const io::Destination to = io::destination(o.log);
+    const io::OutputFile to = io::destination(o.log);
     if (to.written_through) return io::FileSink::append_to(to);
     JsonLog::check(o.log, !o.resume, is_log_record);
     return std::nullopt;

@@ -78,7 +78,7 @@ TEST_CASE("of a link the file is written that it leads to, there or not") {
 TEST_CASE("a device that a link leads to is written to, and both stay") {
   const test::TemporaryDirectory d;
   fs::create_symlink("/dev/null", d / "null");
-  const Destination to = destination(d / "null");
+  const OutputFile to = destination(d / "null");
   REQUIRE(to.written_through);  // else the device itself would be at stake
   CHECK(to.path == "/dev/null");
   write_text(d / "null", "text");

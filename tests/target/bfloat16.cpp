@@ -44,8 +44,7 @@ Watch watch;
 }  // namespace
 
 template <>
-void k3spec::detail::route_row<Watched, float>(const float* scores, const float* correction, index_t* ids,
-                                               float* weights) {
+void k3spec::route_row<Watched, float>(const float* scores, const float* correction, index_t* ids, float* weights) {
   watch(scores, correction);
   route_row<configs::KimiK3Tiny, float>(scores, correction, ids, weights);
 }

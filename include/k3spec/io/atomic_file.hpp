@@ -43,7 +43,7 @@ class FileSink {
 
   /// Goes on behind what stands there; what is written through is opened as it is, or goes on where the process has
   /// got.
-  static FileSink append_to(const Destination& to) {
+  static FileSink append_to(const OutputFile& to) {
     if (!to.written_through) return FileSink(to.path, O_CREAT | O_APPEND, "a file that can be written");
     const char* wanted = "a device that can be written, or a FIFO that is read";
     if (to.number) {
@@ -168,7 +168,7 @@ inline std::filesystem::path name_beside(const std::filesystem::path& path) {
 /// \throws Error when the disk fails, and what `fill` throws: `path` is then as it was; as destination does
 template <class Fill>
 void write_atomically(const std::filesystem::path& path, Fill&& fill) {
-  const Destination to = destination(path);
+  const OutputFile to = destination(path);
   if (to.written_through) {
     FileSink sink = FileSink::append_to(to);
     fill(sink);

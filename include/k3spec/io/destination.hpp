@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Where output goes when a name is given that may be a link, a device or a pipe.
-/// defines: io::Destination, io::destination
+/// defines: io::OutputFile, io::destination
 
 #include <cerrno>
 #include <charconv>
@@ -19,7 +19,7 @@
 namespace K3SPEC_NAMESPACE::io {
 
 /// Where the bytes that are written under a name go.
-struct Destination {
+struct OutputFile {
   std::filesystem::path path;  ///< with links followed
   /// A device, a FIFO or what the process has open already: written to as it stands, never replaced.
   bool written_through = false;
@@ -48,8 +48,8 @@ inline std::optional<int> own_file_number(const std::filesystem::path& link, con
 }
 
 /// \param status  of the file itself, not of a link
-inline Destination known_destination(const std::filesystem::path& name, const std::filesystem::path& at,
-                                     const struct stat& status, bool open_already) {
+inline OutputFile known_destination(const std::filesystem::path& name, const std::filesystem::path& at,
+                                    const struct stat& status, bool open_already) {
   if (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode)) return {at, true};
   if (S_ISREG(status.st_mode)) return {at, open_already, status.st_mode & 07777U};
   throw Error(name.string(), kind_of_file(status.st_mode), "a file, a character device or a FIFO to write to");
@@ -60,7 +60,7 @@ inline Destination known_destination(const std::filesystem::path& name, const st
 /// Follows the links of a name, to one that need not be there.
 /// \throws Error when the name is that of a directory, a block device or a socket, when links lead in a circle, and
 ///         when it cannot be looked at
-inline Destination destination(const std::filesystem::path& name) {
+inline OutputFile destination(const std::filesystem::path& name) {
   constexpr int most_links = 40;  // as the kernel
   std::filesystem::path at = name;
   for (int links = 0; links <= most_links; ++links) {
@@ -72,7 +72,7 @@ inline Destination destination(const std::filesystem::path& name) {
     if (!S_ISLNK(status.st_mode)) return detail::known_destination(name, at, status, false);
     if (const std::string folder = detail::folder_of(at); folder.rfind("/proc/", 0) == 0) {
       if (::stat(at.c_str(), &status) != 0) throw Error(name.string(), last_system_error(), "a place to write to");
-      Destination open_already = detail::known_destination(name, at, status, true);
+      OutputFile open_already = detail::known_destination(name, at, status, true);
       open_already.number = detail::own_file_number(at, folder);
       return open_already;
     }

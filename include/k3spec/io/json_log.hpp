@@ -71,7 +71,7 @@ class JsonLog {
   /// Whether there can be such a log, with nothing touched, as far as its first line tells; of a new one, all lines.
   /// \throws Error as the constructor does
   static void check(const std::filesystem::path& path, bool is_new, const IsOwn& is_own = has_step) {
-    const io::Destination to = io::destination(path);
+    const io::OutputFile to = io::destination(path);
     if (to.written_through || !to.mode) return;
     check_lock(io::FileSink::append_to(to), to.path);
     (void)kept(to.path, is_new ? 0 : std::numeric_limits<index_t>::max(), is_own);
@@ -91,7 +91,7 @@ class JsonLog {
  private:
   static constexpr const char* wanted = "a log of a training run, an empty file or a new one";
 
-  static io::FileSink begin(const io::Destination& to, index_t done, const IsOwn& is_own) {
+  static io::FileSink begin(const io::OutputFile& to, index_t done, const IsOwn& is_own) {
     std::optional<io::FileSink> replaced;  // locked until what replaces it is
     while (true) {
       io::FileSink sink = io::FileSink::append_to(to);

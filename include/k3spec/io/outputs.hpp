@@ -77,7 +77,7 @@ template <class F>
 void refuse_other_files(const NamedPath& output, const std::vector<NamedPath>& inputs, std::string_view own,
                         F&& is_own) {
   refuse_inputs(output, inputs);
-  const Destination to = destination(output.path);
+  const OutputFile to = destination(output.path);
   if (to.written_through || !to.mode) return;
   if (::access(to.path.c_str(), W_OK) != 0)
     throw Error(output.path.string(), last_system_error(), "a file to write to");
