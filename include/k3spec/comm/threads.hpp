@@ -143,9 +143,7 @@ class ThreadRank {
   void sum(std::span<std::int64_t> counts) { meet(counts); }
   template <Device D, std::floating_point N>
     requires shares_memory<D>
-  void sum(const D&, Vector<N> x) {
-    meet(of(x));
-  }
+  void sum(const D&, Vector<N> x) { meet(of(x)); }
 
   /// Wakes the ranks that wait for this one.
   void leave() {
