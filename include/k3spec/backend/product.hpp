@@ -72,11 +72,6 @@ ProductShape product_shape(const A& a, Op op_a, const B& b, Op op_b, const C& c)
 }
 
 namespace detail {
-/// Axis 0: rows of op(V), 1: its columns, as far as the type says.
-template <AnyView V, Op op>
-constexpr index_t static_extent(std::size_t axis) {
-  return V::extents_type::statics[op == Op::plain ? axis : 1 - axis];
-}
 constexpr bool may_be_equal(index_t a, index_t b) { return a == dyn || b == dyn || a == b; }
 }  // namespace detail
 
@@ -84,14 +79,13 @@ constexpr bool may_be_equal(index_t a, index_t b) { return a == dyn || b == dyn 
 /// others when running.
 /// \throws Error when the matrices do not fit together
 template <Op op_a, Op op_b, Device D, AnyView A, AnyView B, AnyView C>
-  requires(A::rank == 2 && B::rank == 2 && C::rank == 2)
 void gemm(const D& device, const A& a, const B& b, const C& c, Into into = Into::overwrite) {
-  using detail::may_be_equal, detail::static_extent;
-  static_assert(may_be_equal(static_extent<A, op_a>(0), static_extent<C, Op::plain>(0)),
-                "gemm: op(A) and C have other numbers of rows");
-  static_assert(may_be_equal(static_extent<B, op_b>(0), static_extent<A, op_a>(1)),
+  constexpr auto of_a = A::extents_type::statics, of_b = B::extents_type::statics, of_c = C::extents_type::statics;
+  static_assert(A::rank == 2 && B::rank == 2 && C::rank == 2, "gemm: an operand is no matrix");
+  static_assert(detail::may_be_equal(of_a[op_a != Op::plain], of_c[0]), "gemm: op(A) and C have other numbers of rows");
+  static_assert(detail::may_be_equal(of_b[op_b != Op::plain], of_a[op_a == Op::plain]),
                 "gemm: op(B) has not as many rows as op(A) has columns");
-  static_assert(may_be_equal(static_extent<B, op_b>(1), static_extent<C, Op::plain>(1)),
+  static_assert(detail::may_be_equal(of_b[op_b == Op::plain], of_c[1]),
                 "gemm: op(B) and C have other numbers of columns");
   gemm(device, a.matrix(), op_a, b.matrix(), op_b, c.matrix(), into);
 }

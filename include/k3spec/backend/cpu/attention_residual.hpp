@@ -44,16 +44,12 @@ void softmax_few(S* s, index_t n) {
 /// y = Σ_j s_j x_j over `count` rows of n elements, j ascending.
 template <class S, class T, class Y>
 void weighted_sum(std::span<const T* const> x, const S* s, index_t n, Y* y) {
-  const auto mix = [&](index_t i, auto load) {
-    Packet<S> total = Packet<S>(s[0]) * load(x[0] + i);
-    for (std::size_t j = 1; j < x.size(); ++j) total = fma(Packet<S>(s[j]), load(x[j] + i), total);
-    return total;
-  };
-  index_t i = 0;
-  for (; i + Packet<S>::width <= n; i += Packet<S>::width) {
-    mix(i, [](const T* p) { return Packet<S>::load(p); }).store(y + i);
+  for (index_t i = 0; i < n; i += Packet<S>::width) {
+    const index_t m = std::min(Packet<S>::width, n - i);
+    Packet<S> total = Packet<S>(s[0]) * load_lanes<S>(x[0] + i, m);
+    for (std::size_t j = 1; j < x.size(); ++j) total = fma(Packet<S>(s[j]), load_lanes<S>(x[j] + i, m), total);
+    m == Packet<S>::width ? total.store(y + i) : total.store_first(y + i, m);
   }
-  if (i < n) mix(i, [&](const T* p) { return Packet<S>::load_first(p, n - i); }).store_first(y + i, n - i);
 }
 
 }  // namespace cpu
