@@ -86,6 +86,7 @@
 #include <k3spec/backend/cpu/kda.hpp>
 #include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/latent_attention.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/move_rows.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/packet_lanes.hpp>

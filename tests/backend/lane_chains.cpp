@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -59,8 +60,21 @@ TEST_CASE_TEMPLATE("sums of packets have one order, whatever a register holds", 
   }
 }
 
+TEST_CASE("of bfloat16, too, whose products are sums of float") {
+  for (const index_t n : {1, 8, 15, 17, 40}) {
+    CAPTURE(n);
+    std::vector<bfloat16> a;
+    for (const float x : numbers<float>(n, 1)) a.push_back(bfloat16(x));
+    const auto b = numbers<float>(n, 2);
+    const auto at = [](const auto& v, index_t i) { return static_cast<float>(v[static_cast<std::size_t>(i)]); };
+    CHECK(Tile::dot(a.data(), b.data(), n) ==
+          in_order<float>(n, [&](float sum, index_t i) { return std::fma(at(a, i), at(b, i), sum); }));
+  }
+}
+
 TEST_CASE_TEMPLATE("a softmax's mass has that order, too", S, float, double) {
-  for (const index_t m : {16, 32, 48, 64, 80}) {
+  for (const index_t packets : {1, 2, 3, 5, 8}) {
+    const index_t m = packets * std::max<index_t>(Packet<S>::width, 8);
     CAPTURE(m);
     auto scores = numbers<S>(m, 3);
     for (S& s : scores) s = s / S(4e6);

@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 
-#include <k3spec/core/format.hpp>
 #include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -21,8 +20,8 @@ struct CudaDriver {
 
   /// e.g. "1 device, CUDA 13.1"
   std::string describe() const {
-    return fmt::format("{} device{}, CUDA {}.{}", devices, devices == 1 ? "" : "s", version / 1000,
-                       version % 1000 / 10);
+    return std::to_string(devices) + (devices == 1 ? " device" : " devices") + ", CUDA " +
+           std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
   }
 };
 
@@ -43,8 +42,8 @@ inline std::string driver_not_loaded(std::string why) {
 inline std::string call_failed(const char* name, int code) {
   constexpr int no_device = 100;  // CUDA_ERROR_NO_DEVICE, which cuInit says too
   if (code == no_device) return "an NVIDIA driver, but no device";
-  if (code == -1) return fmt::format("an NVIDIA driver that has no {}", name);
-  return fmt::format("an NVIDIA driver, but {} failed: code {}", name, code);
+  if (code == -1) return std::string("an NVIDIA driver that has no ") + name;
+  return std::string("an NVIDIA driver, but ") + name + " failed: code " + std::to_string(code);
 }
 
 }  // namespace detail

@@ -37,9 +37,8 @@ class Buffer {
   /// \throws Error when `count` elements cannot be addressed or allocated
   explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {}
 
-  /// The same for a device that shares the host's memory.
-  template <Device D>
-  Buffer(const D&, index_t count) : Buffer(count) {}
+  /// The same, as every device's buffers are made.
+  Buffer(Cpu, index_t count) : Buffer(count) {}
 
   Buffer(Buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {

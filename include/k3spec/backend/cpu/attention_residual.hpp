@@ -10,6 +10,7 @@
 
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/lane_chains.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/core/view.hpp>
@@ -26,7 +27,7 @@ template <class S, class T>
 S residual_score(const T* x, const S* w, index_t n, double eps) {
   LaneChains<S> squares, dot;
   for_chains<S>(n, [&](auto p, index_t i, index_t m) {
-    const Packet<S> a = load_lanes<S>(x + i, m), b = load_lanes<S>(w + i, m);
+    const Packet<S> a = detail::load_as<S>(x + i, m), b = detail::load_as<S>(w + i, m);
     squares[p] = fma(a, a, squares[p]), dot[p] = fma(a, b, dot[p]);
   });
   return dot.total() / std::sqrt(squares.total() / static_cast<S>(n) + static_cast<S>(eps));
@@ -46,8 +47,8 @@ template <class S, class T, class Y>
 void weighted_sum(std::span<const T* const> x, const S* s, index_t n, Y* y) {
   for (index_t i = 0; i < n; i += Packet<S>::width) {
     const index_t m = std::min(Packet<S>::width, n - i);
-    Packet<S> total = Packet<S>(s[0]) * load_lanes<S>(x[0] + i, m);
-    for (std::size_t j = 1; j < x.size(); ++j) total = fma(Packet<S>(s[j]), load_lanes<S>(x[j] + i, m), total);
+    Packet<S> total = Packet<S>(s[0]) * detail::load_as<S>(x[0] + i, m);
+    for (std::size_t j = 1; j < x.size(); ++j) total = fma(Packet<S>(s[j]), detail::load_as<S>(x[j] + i, m), total);
     m == Packet<S>::width ? total.store(y + i) : total.store_first(y + i, m);
   }
 }

@@ -21,6 +21,7 @@
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/lane_chains.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/running_softmax.hpp>
 
 namespace K3SPEC_NAMESPACE::cpu {
@@ -59,7 +60,7 @@ struct AttentionTile {
     using S = accumulate_t<A>;
     LaneChains<S> total;
     for_chains<S>(n, [&](auto p, index_t j, index_t m) {
-      total[p] = fma(load_lanes<S>(a + j, m), load_lanes<S>(b + j, m), total[p]);
+      total[p] = fma(detail::load_as<S>(a + j, m), detail::load_as<S>(b + j, m), total[p]);
     });
     return total.total();
   }

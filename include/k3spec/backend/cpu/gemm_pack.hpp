@@ -12,6 +12,7 @@
 #include <string>
 
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/unroll.hpp>
 #include <k3spec/core/buffer.hpp>
@@ -27,19 +28,6 @@ struct Operand {
 
   const T* at(index_t i, index_t j) const { return transposed ? data + j * stride + i : data + i * stride + j; }
 };
-
-/// n elements of type T as packets of S; 0 past the end.
-template <class S, class T>
-Packet<S> load_as(const T* p, index_t n) {
-  if constexpr (std::same_as<T, S> || (std::same_as<T, bfloat16> && std::same_as<S, float>)) {
-    return n >= Packet<S>::width ? Packet<S>::load(p) : Packet<S>::load_first(p, n);
-  } else {
-    typename Packet<S>::Lanes lanes{};
-    for (index_t i = 0; i < std::min(n, Packet<S>::width); ++i)
-      lanes[static_cast<std::size_t>(i)] = static_cast<S>(p[i]);
-    return Packet<S>(lanes);
-  }
-}
 
 /// to [rows, columns rounded up to packets] = from [rows, columns], the rest 0.
 template <class S, class T>

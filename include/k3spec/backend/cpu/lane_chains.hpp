@@ -3,7 +3,7 @@
 /// Sums over elements that are taken a packet at a time, in an order that no instruction set changes: element i adds to
 /// chain i mod C, where C numbers fill 64 bytes, however many of them a register holds; then chain c takes in chain
 /// c + C/2, then c + C/4, … until chain 0 holds all. So a build for narrower registers has several, and the same bits.
-/// defines: cpu::lane_chains, cpu::LaneChains, cpu::for_chains, cpu::load_lanes
+/// defines: cpu::lane_chains, cpu::LaneChains, cpu::for_chains
 
 #include <algorithm>
 #include <array>
@@ -57,12 +57,6 @@ void for_chains(index_t n, F&& f) {
     const index_t at = j + static_cast<index_t>(p()) * width;
     if (at < n) f(p, at, std::min(width, n - at));
   });
-}
-
-/// Elements p[0, n) of a packet, zeros after them.
-template <class S, class T>
-Packet<S> load_lanes(const T* p, index_t n) {
-  return n == Packet<S>::width ? Packet<S>::load(p) : Packet<S>::load_first(p, n);
 }
 
 }  // namespace K3SPEC_NAMESPACE::cpu

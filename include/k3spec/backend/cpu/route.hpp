@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/parallel.hpp>
 #include <k3spec/backend/route_row.hpp>
@@ -67,7 +68,7 @@ void combine_experts_kernel(const Cpu& device, const Matrix<const index_t>& plac
         P total(S(0));
         for (index_t i = 0; i < chosen; ++i) {
           const S* x = results.row(place(r, i)) + j;
-          total = total + P(weights(r, i)) * (count == P::width ? P::load(x) : P::load_first(x, count));
+          total = total + P(weights(r, i)) * detail::load_as<S>(x, count);
         }
         count == P::width ? total.store(y.row(r) + j) : total.store_first(y.row(r) + j, count);
       }
