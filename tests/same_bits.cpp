@@ -1,15 +1,16 @@
-#pragma once
-// The source that all units are compiled from: everything that could depend on how many numbers a register holds. Three
-// steps of training, of the target's states, objective, gradients and optimiser, in widths of no register's size and
-// with two documents a row: EAGLE-3 in float, DSpark in double.
-
+// same_bits: three steps of training, hashed, and before them the instruction set that the program was built for. The
+// test builds it for several and compares (tests/same_bits_test.sh): all that could depend on how many numbers a
+// register holds, the target's states, objective, gradients and optimiser, in widths of no register's size and with two
+// documents a row. Programs of their own, for what is not k3spec's (the standard library's templates) has one copy in a
+// program. Exit status 77 where this processor cannot run it.
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
-#include <tests/same_bits/bits.hpp>
 #include <tests/support/golden_bits.hpp>
 #include <tests/support/small_target.hpp>
 #include <k3spec/backend/cpu/cpu_check.hpp>
+#include <k3spec/core/format.hpp>
 #include <k3spec/run/block_methods.hpp>
 #include <k3spec/run/eagle3_method.hpp>
 
@@ -54,28 +55,24 @@ std::uint64_t train(const Setup& setup) {
   return bits.value();
 }
 
-BitsByName work() {
-  const auto eagle3 = [] {
-    std::vector<index_t> ids;
-    for (index_t i = 0; i < SmallTarget::draft_vocab_size; ++i) ids.push_back(2 + 2 * i);
-    using Setup = typename Eagle3Trainer<SmallTarget, SmallTarget, float>::Setup;
-    return Setup{DraftVocabulary(ids, SmallTarget::vocab_size), {1, 2, 4}};
-  };
-  const auto block = [] { return typename DSparkTrainer<SmallTarget, SmallDSpark, double>::Setup{{1, 2, 4}}; };
-  BitsByName found;
-  found["EAGLE-3, float"] = train<Eagle3Trainer<SmallTarget, SmallTarget, float>>(eagle3);
-  found["DSpark, double"] = train<DSparkTrainer<SmallTarget, SmallDSpark, double>>(block);
-  return found;
-}
+void say(const char* name, std::uint64_t bits) { fmt::print("{}: {:016x}\n", name, bits); }
 
-/// All that could be asked of this processor.
-bool runs() {
-  const auto needed = needed_cpu_features();
-  return std::all_of(needed.begin(), needed.end(), [](const CpuFeature& f) { return f.present; });
-}
+}  // namespace
 
 #define K3SPEC_TEXT_OF(x) #x
 #define K3SPEC_TEXT(...) K3SPEC_TEXT_OF((__VA_ARGS__))
-CompiledFor compiled_for() { return {K3SPEC_TEXT(K3SPEC_NAMESPACE), runs, work}; }
 
-}  // namespace
+int main() {
+  std::puts(K3SPEC_TEXT(K3SPEC_NAMESPACE));
+  for (const CpuFeature& feature : needed_cpu_features()) {
+    if (!feature.present) return 77;
+  }
+  std::vector<index_t> ids;
+  for (index_t i = 0; i < SmallTarget::draft_vocab_size; ++i) ids.push_back(2 + 2 * i);
+  using Eagle3 = Eagle3Trainer<SmallTarget, SmallTarget, float>;
+  using DSpark = DSparkTrainer<SmallTarget, SmallDSpark, double>;
+  say("EAGLE-3, float", train<Eagle3>([&] {
+        return typename Eagle3::Setup{DraftVocabulary(ids, SmallTarget::vocab_size), {1, 2, 4}};
+      }));
+  say("DSpark, double", train<DSpark>([] { return typename DSpark::Setup{{1, 2, 4}}; }));
+}

@@ -1,3 +1,0 @@
-#include <tests/same_bits/work.hpp>
-
-CompiledFor newer() { return compiled_for(); }
