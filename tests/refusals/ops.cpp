@@ -1,4 +1,5 @@
 // Ops and losses with a wrong extent.
+#include <k3spec/config/rope_scaling.hpp>
 #include <k3spec/losses/cross_entropy.hpp>
 #include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/attention_residual.hpp>
@@ -12,6 +13,7 @@
 #include <k3spec/ops/move_rows.hpp>
 #include <k3spec/ops/rms_norm.hpp>
 #include <k3spec/ops/rope.hpp>
+#include <k3spec/ops/rope_frequencies.hpp>
 #include <k3spec/ops/route.hpp>
 #include <k3spec/ops/short_conv.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>
@@ -219,16 +221,22 @@ TEST_CASE("products whose ops are known when compiling") {
 }
 
 TEST_CASE("products of groups of rows") {
-  refuses({"ops/grouped_gemm.hpp grouped_gemm"}, [](Arguments& a) {
-    const PrepackedGroups<float> weights(3, 5, 4);
+  const auto weights_of = [](index_t outputs, index_t inputs) {
+    PrepackedGroups<float> weights(3, outputs, inputs);
+    const std::vector<float> ones(static_cast<std::size_t>(outputs * inputs), 1);
+    for (index_t g = 0; g < 3; ++g) weights.set(g, Matrix<const float>(ones.data(), outputs, inputs));
+    return weights;
+  };
+  refuses({"ops/grouped_gemm.hpp grouped_gemm"}, [&](Arguments& a) {
+    const PrepackedGroups<float> weights = weights_of(5, 4);
     const index_t n = a.extent("begin", 4), end = a.index("rows of a group", 6, 7);
     const Vector<index_t> begin(a.memory<index_t>(n), n);
     for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);
     grouped_gemm(device, Vector<const index_t>(begin), a.matrix<const float>("x", 6, 4, Blame::any), weights,
                  a.matrix<float>("y", 6, 5));
   });
-  refuses({"ops/grouped_gemm.hpp grouped_mlp"}, [](Arguments& a) {
-    const PrepackedGroups<float> in(3, 10, 4), out(3, 7, 5);
+  refuses({"ops/grouped_gemm.hpp grouped_mlp"}, [&](Arguments& a) {
+    const PrepackedGroups<float> in = weights_of(10, 4), out = weights_of(7, 5);
     const index_t n = a.extent("begin", 4), end = a.index("rows of a group", 6, 7);
     const Vector<index_t> begin(a.memory<index_t>(n), n);
     for (index_t g = 0; g < n; ++g) begin(g) = g == 3 ? end : std::min<index_t>(g, 1);

@@ -1,39 +1,20 @@
 #pragma once
 /// \file
-/// MXFP4 weights: blocks of 32 four-bit floats (E2M1) along a row, each block with one power of two (E8M0).
-/// defines: io::mxfp4_block, io::mxfp4_value, io::mxfp4_scale, io::dequantize_mxfp4
+/// MXFP4 weights of a checkpoint as numbers.
+/// defines: io::dequantize_mxfp4
 /// \see OCP Microscaling Formats (MX) Specification 1.0
 
-#include <bit>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include <k3spec/core/dtype.hpp>
 #include <k3spec/core/error.hpp>
+#include <k3spec/core/mxfp4.hpp>
 #include <k3spec/core/view.hpp>
 
 namespace K3SPEC_NAMESPACE::io {
 
-/// Elements that share a scale.
-inline constexpr index_t mxfp4_block = 32;
-
-/// What four bits stand for: sign, two bits of exponent, one of fraction.
-template <class T = float>
-constexpr T mxfp4_value(unsigned nibble) {
-  constexpr T magnitudes[] = {0, T(0.5), 1, T(1.5), 2, 3, 4, 6};
-  const T magnitude = magnitudes[nibble & 7U];
-  return (nibble & 8U) != 0 ? -magnitude : magnitude;
-}
-
-/// 2^(scale - 127), exact down to 2^-127; 255 is NaN. T is float or double.
-template <class T = float>
-constexpr T mxfp4_scale(std::uint8_t scale) {
-  if (scale == 255) return std::numeric_limits<T>::quiet_NaN();
-  // Float has no bits for 2^-127 as a normal number.
-  const std::uint32_t bits = scale == 0 ? 0x00400000U : std::uint32_t{scale} << 23U;
-  return static_cast<T>(std::bit_cast<float>(bits));
-}
+using k3spec::mxfp4_block, k3spec::mxfp4_scale, k3spec::mxfp4_value;
 
 namespace detail {
 

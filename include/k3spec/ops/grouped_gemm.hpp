@@ -29,7 +29,7 @@ auto grouped_product(const D& device, const Vector<const index_beside_t<X>>& beg
 /// x -> y, see above.
 /// \param weights  W_g of every group, prepacked
 /// \throws Error on shapes that do not fit the weights', and, where `begin` is the host's memory, on groups that do not
-///         follow one another within x
+///         follow one another within x; on the host also on rows of a group whose weights were not set
 template <Device D, AnyView X, class W, AnyView Y>
 void grouped_gemm(const D& device, const Vector<const index_beside_t<X>>& begin, const X& x, const W& weights,
                   const Y& y) {

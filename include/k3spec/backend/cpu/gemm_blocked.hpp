@@ -21,9 +21,9 @@ class Blocked {
   void run(const Cpu& cpu, index_t threads) const {
     const index_t tasks = std::min(threads, p_.m * p_.panels.count), down = row_tasks(tasks), across = tasks / down;
     const Pieces rows(p_.m, down), columns(p_.panels.count, across);
-    const index_t depth = std::min(p_.k, block_k);
+    const index_t depth = p_.blocks.longest();
     const index_t a_size = p_.packed_a(block_rows, depth), carried_size = carries() ? carried_rows * block_width() : 0;
-    const index_t b_size = ready ? 0 : p_.panels.offset(0, std::min(p_.panels.count, block_panels), depth);
+    const index_t b_size = ready() ? 0 : p_.panels.offset(0, std::min(p_.panels.count, block_panels), depth);
     const index_t each = aligned_count(a_size + carried_size + b_size);
     S* memory = Workspace::reserve<S>(tasks * each);
     parallel_for(cpu, tasks, [&](index_t task) {
@@ -42,7 +42,6 @@ class Blocked {
   static constexpr index_t block_panels = block_columns / Product::panel_width;
   static constexpr index_t block_rows = 16 * tile_rows;  ///< rows that go over a packed block of B together
   static constexpr index_t carried_rows = 256;           ///< rows of C whose sums are carried in a tile of their own
-  static constexpr bool ready = Product::B::template ready<S>;
 
   struct Range {
     index_t begin, end;
@@ -64,6 +63,7 @@ class Blocked {
 
   static constexpr index_t aligned_count(index_t count) { return ceil_div(count, row_gap) * row_gap; }
 
+  bool ready() const { return p_.b.template is_ready<S>(); }
   bool carries() const { return Product::narrow && p_.blocks.count > 1; }
   index_t block_width() const { return std::min(p_.panels.count, block_panels) * Product::panel_width; }
 
@@ -96,14 +96,14 @@ class Blocked {
   /// All rows against one packed block of B.
   void block(Range rows, Range panels, index_t kb, const Memory& memory) const {
     const index_t k0 = p_.blocks.begin(kb), kc = p_.blocks.length(kb);
-    if constexpr (!ready) p_.b.pack_block(p_.panels, panels.begin, panels.end, k0, kc, memory.b);
+    if (!ready()) p_.b.pack_block(p_.panels, panels.begin, panels.end, k0, kc, memory.b);
     for (index_t i = rows.begin; i < rows.end; i += block_rows) {
       const index_t count = std::min(block_rows, rows.end - i);
       const Rows x = p_.rows_of_a(i, count, k0, kc, memory.a);
       for (index_t q = panels.begin; q < panels.end; ++q) {
         const index_t j = p_.panels.begin(q), width = p_.panels.width(q), columns = std::min(width, p_.n - j);
         PanelView<S> y{memory.b + p_.panels.offset(panels.begin, q, kc), width};
-        if constexpr (ready) y = p_.b.pack(p_.panels, q, k0, kc, memory.b);
+        if (ready()) y = p_.b.pack(p_.panels, q, k0, kc, memory.b);
         S* carried = memory.carried + (i - rows.begin) * block_width() + (j - p_.panels.begin(panels.begin));
         multiply({i, count, j, columns, k0, kc, x, y, width}, carried);
       }

@@ -4,6 +4,7 @@
 /// defines: PrepackedGroups, require_groups, grouped_gemm_kernel, grouped_mlp_kernel
 
 #include <string>
+#include <vector>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
@@ -18,40 +19,43 @@ inline void require_group(index_t group, index_t groups) {
   if (group >= 0 && group < groups) return;
   throw Error("PrepackedGroups: group", std::to_string(group), "0 to " + std::to_string(groups - 1));
 }
+inline void require_set(index_t group, index_t outputs) {
+  if (outputs == 0) throw Error("PrepackedGroups: weights of group " + std::to_string(group), "none", "set ones");
+}
 }  // namespace detail
 
-/// The weights W_g [N,K] of several groups as PrepackedWeights keep one, in one piece of memory.
+/// The weights W_g [N,K] of several groups, each as PrepackedWeights keep them.
 template <Element T>
 class PrepackedGroups {
  public:
   PrepackedGroups() = default;
 
-  /// Weights of 0.
+  /// Groups that are still to be set.
   PrepackedGroups(index_t groups, index_t outputs, index_t inputs)
-      : groups_(groups), outputs_(outputs), inputs_(inputs), memory_(groups * stride()) {}
+      : outputs_(outputs), inputs_(inputs), groups_(static_cast<std::size_t>(groups)) {}
   PrepackedGroups(const Cpu&, index_t groups, index_t outputs, index_t inputs)
       : PrepackedGroups(groups, outputs, inputs) {}
 
-  /// Packs the weights of one group; once.
+  /// Packs the weights of one group.
   /// \throws Error on a group that is not there, and a W of another shape
   void set(index_t group, const Matrix<const T>& w) {
-    detail::require_group(group, groups_);
+    detail::require_group(group, groups());
     detail::require_extent("PrepackedGroups: outputs", w.extent(0), outputs_);
     detail::require_extent("PrepackedGroups: inputs", w.extent(1), inputs_);
-    detail::PrepackedPanels<T>::fill(w, memory_.data() + group * stride());
+    groups_[static_cast<std::size_t>(group)] = PrepackedWeights<T>(w);
   }
   void set(const Cpu&, index_t group, const Matrix<const T>& w) { set(group, w); }
 
-  index_t groups() const { return groups_; }
+  index_t groups() const { return static_cast<index_t>(groups_.size()); }
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
-  const T* data() const { return memory_.data(); }
+  const PrepackedWeights<T>* data() const { return groups_.data(); }
   /// From one group's weights to the next one's.
-  index_t stride() const { return detail::PrepackedPanels<T>::size(outputs_, inputs_); }
+  static constexpr index_t stride() { return 1; }
 
  private:
-  index_t groups_ = 0, outputs_ = 0, inputs_ = 0;
-  Buffer<T> memory_;
+  index_t outputs_ = 0, inputs_ = 0;
+  std::vector<PrepackedWeights<T>> groups_;
 };
 
 /// Refuses groups that are no parts of the rows.
@@ -64,17 +68,14 @@ inline void require_groups(const Cpu&, const Vector<const index_t>& begin, index
 
 namespace cpu {
 /// The product of group g.
+/// \throws Error when it has rows and its weights were never set
 template <class A, class T, class C>
-void multiply_group(const GroupedProduct<A, T, C>& x, index_t g) {
-  const index_t begin = x.begin[g], count = x.begin[g + 1] - begin, n = x.c.extent(1), k = x.a.extent(1);
-  detail::multiply(Cpu{1}, detail::Product<A, detail::PrepackedB<T>, C>{{x.a.row(begin), x.a.row_stride(), false},
-                                                                        {x.weights + g * x.weights_stride, k},
-                                                                        x.c.row(begin),
-                                                                        x.c.row_stride(),
-                                                                        count,
-                                                                        n,
-                                                                        k,
-                                                                        false});
+void multiply_group(const GroupedProduct<A, PrepackedWeights<T>, C>& x, index_t g) {
+  const index_t begin = x.begin[g], count = x.begin[g + 1] - begin;
+  if (count == 0) return;
+  const PrepackedWeights<T>& weights = x.weights[g * x.weights_stride];
+  detail::require_set(g, weights.outputs());
+  gemm(Cpu{1}, x.a.rows(begin, count), weights, x.c.rows(begin, count));
 }
 /// Multiply-adds of all groups.
 template <class A, class T, class C>

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// The innermost part of the matrix product: a tile of C held in registers while k runs.
-/// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::tile_kernel
+/// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::PanelView, detail::PanelRows,
+///          detail::joined_panels, detail::tile_kernel
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,9 @@
 #include <utility>
 
 #include <k3spec/backend/cpu/packet.hpp>
+#include <k3spec/backend/cpu/packet_words.hpp>
 #include <k3spec/backend/cpu/unroll.hpp>
+#include <k3spec/backend/cpu/weight_format.hpp>
 #include <k3spec/core/buffer.hpp>
 #include <k3spec/core/extents.hpp>
 
@@ -60,40 +63,143 @@ struct Strided {
   index_t stride;
 };
 
-/// C [R, V packets] = (or +=) A [R,k] · B [k, V packets], each element one fma chain over k.
-template <class S, std::size_t R, std::size_t V>
-void tile(index_t k, Strided<const S> a, Strided<const S> b, Strided<S> c, bool fresh) {
+/// Where panels of B of one width are to be read: row p of a full one is at data + p * stride elements, and what stands
+/// for several rows of the others is as wide (backend/cpu/weight_panels.hpp). The next panel begins `next` bytes on.
+template <class S>
+struct PanelView {
+  const void* data;
+  index_t stride;
+  WeightFormat format = WeightFormat::full;
+  index_t next = 0;
+
+  const std::byte* panel(std::size_t g) const {
+    return static_cast<const std::byte*>(data) + static_cast<index_t>(g) * next;
+  }
+};
+
+/// The packets of G panels, V each, row after row of B.
+template <WeightFormat F, class S, std::size_t V, std::size_t G>
+struct PanelRows;
+
+template <class S, std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::full, S, V, G> {
+  /// Calls f(p, packets of row p) for p in [0, k).
+  template <class Fn>
+  [[gnu::always_inline]] static void each(index_t k, const PanelView<S>& b, Fn&& f) {
+    std::array<const S*, G> from;
+    unroll<G>([&](auto g) { from[g] = reinterpret_cast<const S*>(b.panel(g)); });
+    for (index_t p = 0; p < k; ++p) {
+      std::array<Packet<S>, G * V> y;
+      unroll<G * V>(
+          [&](auto i) { y[i] = Packet<S>::load(from[i / V] + static_cast<index_t>(i % V) * Packet<S>::width); });
+      unroll<G>([&](auto g) { from[g] += b.stride; });
+      f(p, y);
+    }
+  }
+};
+
+/// Two rows in each row of words.
+template <std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::bfloat16, float, V, G> {
+  template <class Fn>
+  [[gnu::always_inline]] static void each(index_t k, const PanelView<float>& b, Fn&& f) {
+    std::array<const std::uint32_t*, G> from;
+    unroll<G>([&](auto g) { from[g] = reinterpret_cast<const std::uint32_t*>(b.panel(g)); });
+    std::array<Packet<float>, G * V> y;
+    for (index_t p = 0; p < k; p += 2) {
+      std::array<Words, G * V> w;
+      unroll<G * V>(
+          [&](auto i) { w[i] = Words::load(from[i / V] + static_cast<index_t>(i % V) * Packet<float>::width); });
+      unroll<G>([&](auto g) { from[g] += b.stride; });
+      unroll<G * V>([&](auto i) { y[i] = low_half(w[i]); });
+      f(p, y);
+      if (p + 1 == k) break;
+      unroll<G * V>([&](auto i) { y[i] = high_half(w[i]); });
+      f(p + 1, y);
+    }
+  }
+};
+
+/// Thirty-two rows' scales, then eight rows in each of four rows of words.
+template <std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::mxfp4, float, V, G> {
+  template <class Fn>
+  [[gnu::always_inline]] static void each(index_t k, const PanelView<float>& b, Fn&& f) {
+    constexpr index_t width = Packet<float>::width, rows = 8;
+    std::array<const std::uint8_t*, G> from;
+    unroll<G>([&](auto g) { from[g] = reinterpret_cast<const std::uint8_t*>(b.panel(g)); });
+    for (index_t p = 0; p < k;) {
+      std::array<Packet<float>, G * V> scale;
+      unroll<G * V>([&](auto i) { scale[i] = powers_of_two(from[i / V] + static_cast<index_t>(i % V) * width); });
+      unroll<G>([&](auto g) { from[g] += b.stride; });
+      for (const index_t end = p + mxfp4_block; p < end;) {
+        std::array<Words, G * V> w;
+        unroll<G * V>([&](auto i) { w[i] = Words::load(from[i / V] + static_cast<index_t>(i % V) * 4 * width); });
+        unroll<G>([&](auto g) { from[g] += 4 * b.stride; });
+        for (const index_t last = p + rows; p < last; ++p) {
+          std::array<Packet<float>, G * V> y;
+          unroll<G * V>([&](auto i) {
+            y[i] = low_nibble(w[i]) * scale[i];
+            w[i] = drop_nibble(w[i]);
+          });
+          f(p, y);
+        }
+      }
+    }
+  }
+};
+
+/// C [R, G panels of V packets] = (or +=) A [R,k] · B [k, G panels of V packets], each element one fma chain over k.
+template <WeightFormat F, class S, std::size_t R, std::size_t V, std::size_t G>
+void tile(index_t k, Strided<const S> a, const PanelView<S>& b, Strided<S> c, bool fresh) {
   using P = Packet<S>;
-  std::array<P, R * V> sums;
+  constexpr std::size_t N = G * V;
+  std::array<P, R * N> sums;
   const auto at = [&](std::size_t i) {
-    return c.data + static_cast<index_t>(i / V) * c.stride + static_cast<index_t>(i % V) * P::width;
+    return c.data + static_cast<index_t>(i / N) * c.stride + static_cast<index_t>(i % N) * P::width;
   };
-  unroll<R * V>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
+  unroll<R * N>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
   std::array<const S*, R> rows;
   unroll<R>([&](auto r) { rows[r] = a.data + static_cast<index_t>(r()) * a.stride; });
-  for (index_t p = 0; p < k; ++p, b.data += b.stride) {
-    std::array<P, V> y;
-    unroll<V>([&](auto v) { y[v] = P::load(b.data + static_cast<index_t>(v()) * P::width); });
-    unroll<R>([&](auto r) {
-      const P x(rows[r][p]);
-      unroll<V>([&](auto v) { sums[r * V + v] = fma(x, y[v], sums[r * V + v]); });
-    });
-  }
-  unroll<R * V>([&](auto i) { sums[i].store(at(i)); });
+  PanelRows<F, S, V, G>::each(
+      k, b, [&](index_t p, const std::array<P, N>& y) __attribute__((always_inline)) {
+        unroll<R>([&](auto r) {
+          const P x(rows[r][p]);
+          unroll<N>([&](auto v) { sums[r * N + v] = fma(x, y[v], sums[r * N + v]); });
+        });
+      });
+  unroll<R * N>([&](auto i) { sums[i].store(at(i)); });
 }
 
 template <class S>
-using TileKernel = void (*)(index_t, Strided<const S>, Strided<const S>, Strided<S>, bool);
+using TileKernel = void (*)(index_t, Strided<const S>, const PanelView<S>&, Strided<S>, bool);
 
-/// The kernel of tiles with `rows` rows and `vectors` packets per row.
-template <class S>
+/// Panels that are read side by side where A has few rows: one row of one panel is three chains at most, of which a
+/// processor's fma units want eight or more.
+inline constexpr std::size_t joined_rows = 3;
+inline constexpr index_t most_joined = 4;
+constexpr index_t joined_panels(index_t rows, index_t panels) {
+  if (rows == 1 && panels >= most_joined) return most_joined;
+  return rows <= static_cast<index_t>(joined_rows) && panels >= 2 ? 2 : 1;
+}
+
+/// The kernel of G panels of `vectors` packets for 1 to Most rows.
+template <WeightFormat F, class S, std::size_t Most, std::size_t G>
 TileKernel<S> tile_kernel(index_t rows, index_t vectors) {
   static constexpr auto table = []<std::size_t... I>(std::index_sequence<I...>) {
     constexpr std::size_t wide = static_cast<std::size_t>(tile_vectors);
-    return std::array<TileKernel<S>, sizeof...(I)>{&tile<S, I / wide + 1, I % wide + 1>...};
+    return std::array<TileKernel<S>, sizeof...(I)>{&tile<F, S, I / wide + 1, I % wide + 1, G>...};
   }
-  (std::make_index_sequence<static_cast<std::size_t>(tile_rows * tile_vectors)>{});
+  (std::make_index_sequence<Most* static_cast<std::size_t>(tile_vectors)>{});
   return table[static_cast<std::size_t>((rows - 1) * tile_vectors + vectors - 1)];
+}
+
+/// The kernel of 1, or joined_panels, panels of `vectors` packets for 1 to tile_rows rows.
+template <WeightFormat F, class S>
+TileKernel<S> tile_kernel(index_t rows, index_t vectors, index_t panels) {
+  if (panels == most_joined) return tile_kernel<F, S, 1, most_joined>(rows, vectors);
+  if (panels == 2) return tile_kernel<F, S, joined_rows, 2>(rows, vectors);
+  return tile_kernel<F, S, static_cast<std::size_t>(tile_rows), 1>(rows, vectors);
 }
 
 }  // namespace K3SPEC_NAMESPACE::detail

@@ -4,47 +4,23 @@
 /// defines: PrepackedWeights, gemm of prepacked weights
 
 #include <concepts>
+#include <cstddef>
 #include <string>
 
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/weight_panels.hpp>
 #include <k3spec/core/buffer.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
-namespace detail {
-/// Panels of W [N,K] (detail::Panels): panel after panel, each row-major [K, panel width]. N is rounded up to whole
-/// packets.
-template <class T>
-struct PrepackedPanels {
-  using S = accumulate_t<T>;
-
-  static constexpr index_t size(index_t outputs, index_t inputs) {
-    return ceil_div(outputs, Packet<S>::width) * Packet<S>::width * inputs;
-  }
-
-  /// \param w  W [N,K]  \param to  size(N, K) elements, all 0
-  template <class W>
-  static void fill(const W& w, T* to) {
-    const Panels<S> panels(w.extent(0));
-    for (index_t q = 0; q < panels.count; ++q) fill(w, panels.begin(q), panels.width(q), to);
-  }
-
- private:
-  template <class W>
-  static void fill(const W& w, index_t begin, index_t width, T* memory) {
-    T* to = memory + begin * w.extent(1);
-    for (index_t j = 0; j < std::min(width, w.extent(0) - begin); ++j) {
-      const T* row = w.row(begin + j);
-      for (index_t k = 0; k < w.extent(1); ++k) to[k * width + j] = row[k];
-    }
-  }
-};
-}  // namespace detail
-
-/// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again. N is rounded up to
-/// whole packets. Worth it for weights that do not change; most of all when x has few rows.
+/// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again, in the narrowest
+/// format that has each of them exactly. N is rounded up to whole packets. Worth it for weights that do not change;
+/// most of all when x has few rows.
 template <Element T>
 class PrepackedWeights {
+  using S = accumulate_t<T>;
+  using Panels = detail::PrepackedPanels<S>;
+
  public:
   PrepackedWeights() = default;
 
@@ -53,56 +29,71 @@ class PrepackedWeights {
   template <class U, index_t... E>
     requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
   explicit PrepackedWeights(const View<U, E...>& w)
-      : outputs_(w.extent(0)), inputs_(w.extent(1)), memory_(detail::PrepackedPanels<T>::size(outputs_, inputs_)) {
-    detail::PrepackedPanels<T>::fill(w, memory_.data());
+      : PrepackedWeights(w, detail::weight_format(Matrix<const T>(w.matrix()))) {}
+
+  /// Packs W in a format that has each of its numbers.
+  template <class U, index_t... E>
+    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
+  PrepackedWeights(const View<U, E...>& w, WeightFormat format)
+      : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
+    panels_.fill(w, memory_.data());
   }
 
   PrepackedWeights(const Cpu&, const Matrix<const T>& w) : PrepackedWeights(w) {}
 
-  /// What an object for W [N,K] will hold.
+  /// What an object for W [N,K] holds at most.
   static constexpr index_t bytes(index_t outputs, index_t inputs) {
-    return detail::PrepackedPanels<T>::size(outputs, inputs) * static_cast<index_t>(sizeof(T));
+    constexpr bool wide = std::same_as<T, S>;
+    return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
   }
 
-  index_t outputs() const { return outputs_; }
-  index_t inputs() const { return inputs_; }
-  index_t bytes() const { return bytes(outputs_, inputs_); }
+  index_t outputs() const { return panels_.outputs; }
+  index_t inputs() const { return panels_.inputs; }
+  WeightFormat format() const { return panels_.format; }
+  /// What it holds.
+  index_t bytes() const { return panels_.bytes(); }
+  const Panels& panels() const { return panels_; }
   /// See detail::PrepackedPanels.
-  const T* data() const { return memory_.data(); }
+  const std::byte* data() const { return memory_.data(); }
 
  private:
-  index_t outputs_ = 0, inputs_ = 0;
-  Buffer<T> memory_;
+  Panels panels_{WeightFormat::full, 0, 0};
+  Buffer<std::byte> memory_;
 };
 
 namespace detail {
 /// B as PrepackedWeights keep it.
 template <class T>
 struct PrepackedB {
-  const T* data;
-  index_t depth;
+  using S = accumulate_t<T>;
 
-  template <class S>
-  static constexpr bool ready = std::same_as<T, S>;
+  PrepackedPanels<S> layout;
+  const std::byte* data;
 
-  template <class S>
-  PanelView<S> pack(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
-    const index_t width = panels.width(q);
-    const T* from = data + panels.begin(q) * depth + k * width;
-    if constexpr (ready<S>) {
-      return {from, width};
-    } else {
-      pack_plain(from, width, kc, width, to, width);
-      return {to, width};
-    }
+  explicit PrepackedB(const PrepackedWeights<T>& w) : layout(w.panels()), data(w.data()) {}
+
+  static constexpr bool joins = true;
+  template <class>
+  bool is_ready() const {
+    return layout.format == WeightFormat::full;
   }
 
-  template <class S>
+  PanelView<S> view(const Panels<S>& panels, index_t q, index_t k) const {
+    return layout.view(data, panels.begin(q), panels.width(q), k);
+  }
+
+  /// Panel q of rows [k, k + kc) as numbers, in place if it is kept so.
+  PanelView<S> pack(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
+    const PanelView<S> kept = view(panels, q, k);
+    if (is_ready<S>()) return kept;
+    expand_panel(kc, kept, to);
+    return {to, kept.stride};
+  }
+
   void pack_block(const Panels<S>& panels, index_t q0, index_t q1, index_t k, index_t kc, S* to) const {
     for (index_t q = q0; q < q1; ++q) pack(panels, q, k, kc, to + panels.offset(q0, q, kc));
   }
 
-  template <class S>
   PanelView<S> stream(const Panels<S>& panels, index_t q, index_t k, index_t kc, S* to) const {
     return pack(panels, q, k, kc, to);
   }
@@ -121,7 +112,7 @@ void gemm(const Cpu& cpu, const View<TA, EA...>& a, const PrepackedWeights<T>& w
   detail::require_extent("gemm: prepacked weights' outputs", w.outputs(), c.extent(1));
   using A = std::remove_cv_t<TA>;
   detail::multiply(cpu, detail::Product<A, detail::PrepackedB<T>, TC>{{a.data(), a.row_stride(), false},
-                                                                      {w.data(), w.inputs()},
+                                                                      detail::PrepackedB<T>(w),
                                                                       c.data(),
                                                                       c.row_stride(),
                                                                       c.extent(0),

@@ -17,11 +17,21 @@ inline constexpr index_t row_gap = 16;        ///< between packed rows of A, les
 inline constexpr index_t copy_columns = 512;  ///< for so many columns of B it pays to copy a block of A together
 inline constexpr index_t streamed_rows = 48;  ///< up to so many rows, B is read panel by panel and never kept
 
-/// Where one panel of B is to be read.
-template <class S>
-struct PanelView {
-  const S* data;
-  index_t stride;
+/// k cut into blocks as evenly as can be, each but the last a multiple of what any format of B keeps together.
+class Blocks {
+ public:
+  constexpr explicit Blocks(index_t k)
+      : count(std::max<index_t>(1, ceil_div(k, block_k))), k_(k), units_(ceil_div(k, unit), count) {}
+
+  index_t count;
+  constexpr index_t begin(index_t i) const { return std::min(k_, units_.begin(i) * unit); }
+  constexpr index_t length(index_t i) const { return begin(i + 1) - begin(i); }
+  constexpr index_t longest() const { return std::min(k_, units_.length(0) * unit); }
+
+ private:
+  static constexpr index_t unit = mxfp4_block;
+  index_t k_;
+  Pieces units_;
 };
 
 /// B as the caller stores it.
@@ -30,9 +40,13 @@ struct StridedB {
   Operand<T> b;
   index_t columns;
 
+  /// Whether the kernel reads several panels side by side.
+  static constexpr bool joins = false;
   /// Whether the panels need no packing at all.
   template <class S>
-  static constexpr bool ready = false;
+  static constexpr bool is_ready() {
+    return false;
+  }
 
   /// Panel q of rows [k, k + kc), packed into `to`.
   template <class S>
@@ -95,7 +109,7 @@ struct Product {
   index_t c_stride, m, n, k;
   bool accumulate;
   Panels<S> panels{n};
-  Pieces blocks{k, std::max<index_t>(1, ceil_div(k, block_k))};  ///< of k
+  Blocks blocks{k};
 
   /// Rows of A as the kernel reads them.
   using Rows = Strided<const S>;
@@ -152,9 +166,26 @@ struct Product {
       const index_t i = pieces.begin(t), height = pieces.length(t);
       if (t + 1 < pieces.count)
         prefetch_tile(to.data + (i + height) * to.stride, pieces.length(t + 1), width, to.stride);
-      tile_kernel<S>(height, width / P::width)(kc, {x.data + i * x.stride, x.stride}, {y.data, y.stride},
-                                               {to.data + i * to.stride, to.stride}, fresh);
+      tile({height, width, 1}, kc, {x.data + i * x.stride, x.stride}, y, {to.data + i * to.stride, to.stride}, fresh);
     }
+  }
+
+  /// Rows of A beside panels of a width.
+  struct TileShape {
+    index_t rows, width, panels;
+  };
+
+  /// One tile.
+  static void tile(TileShape shape, index_t kc, Rows x, const PanelView<S>& y, Strided<S> to, bool fresh) {
+    const auto run = [&]<WeightFormat F>(std::integral_constant<WeightFormat, F>) {
+      tile_kernel<F, S>(shape.rows, shape.width / P::width, shape.panels)(kc, x, y, to, fresh);
+    };
+    if constexpr (TB::joins && std::same_as<S, float>) {
+      if (y.format == WeightFormat::mxfp4) return run(std::integral_constant<WeightFormat, WeightFormat::mxfp4>{});
+      if (y.format == WeightFormat::bfloat16)
+        return run(std::integral_constant<WeightFormat, WeightFormat::bfloat16>{});
+    }
+    run(std::integral_constant<WeightFormat, WeightFormat::full>{});
   }
 };
 

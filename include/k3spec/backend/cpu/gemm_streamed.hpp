@@ -18,12 +18,18 @@ class Streamed {
 
   void run(const Cpu& cpu, index_t threads) const {
     const Pieces tasks(p_.panels.count, std::min(threads, p_.panels.count));
-    const index_t a_size = p_.packed_a(p_.m, p_.k), each = (std::min(p_.k, block_k) + p_.m) * Product::panel_width;
+    const index_t a_size = p_.packed_a(p_.m, p_.k), sums = p_.m * (in_place() ? most_joined : 1) * Product::panel_width;
+    const index_t each = sums + (in_place() ? 0 : p_.blocks.longest() * Product::panel_width);
     S* memory = Workspace::reserve<S>(a_size + tasks.count * each);
     const Rows x = p_.rows_of_a(0, p_.m, 0, p_.k, memory);
     parallel_for(cpu, tasks.count, [&](index_t task) {
       S* mine = memory + a_size + task * each;
-      for (index_t q = tasks.begin(task); q < tasks.begin(task + 1); ++q) panel(q, x, mine);
+      const index_t end = tasks.begin(task + 1);
+      for (index_t q = tasks.begin(task); q < end;) {
+        const index_t count = in_place() ? joined_panels(p_.m, alike(q, end)) : 1;
+        panels(q, count, x, mine, mine + sums);
+        q += count;
+      }
     });
   }
 
@@ -31,23 +37,34 @@ class Streamed {
   using S = typename Product::S;
   using Rows = typename Product::Rows;
 
-  /// Columns of panel q; through C itself if its rows hold a whole panel of sums, else through a tile.
-  void panel(index_t q, Rows x, S* memory) const {
-    const index_t j = p_.panels.begin(q), width = p_.panels.width(q), columns = std::min(width, p_.n - j);
-    S* packed = memory + p_.m * Product::panel_width;
-    if constexpr (!Product::narrow) {
-      if (columns == width) return multiply(q, x, p_.at(0, j), p_.c_stride, packed);
-    }
-    if (p_.accumulate) p_.load_tile(0, j, p_.m, columns, memory, width);
-    multiply(q, x, memory, width, packed);
-    p_.store_tile(memory, width, p_.m, columns, 0, j);
+  /// Whether the kernel reads B as it is kept: one that does not pack, for rows that pass over a panel once.
+  bool in_place() const { return Product::B::joins && p_.m <= tile_rows; }
+
+  /// How many panels from q on are as wide as q.
+  index_t alike(index_t q, index_t end) const {
+    return (q < p_.panels.vectors.longer ? std::min(end, p_.panels.vectors.longer) : end) - q;
   }
 
-  void multiply(index_t q, Rows x, S* to, index_t stride, S* packed) const {
+  /// Columns of `count` panels from q on; through C itself if its rows hold whole panels of sums, else through a tile.
+  void panels(index_t q, index_t count, Rows x, S* sums, S* packed) const {
+    const index_t j = p_.panels.begin(q), width = count * p_.panels.width(q), columns = std::min(width, p_.n - j);
+    if constexpr (!Product::narrow) {
+      if (columns == width) return multiply(q, count, x, {p_.at(0, j), p_.c_stride}, packed);
+    }
+    if (p_.accumulate) p_.load_tile(0, j, p_.m, columns, sums, width);
+    multiply(q, count, x, {sums, width}, packed);
+    p_.store_tile(sums, width, p_.m, columns, 0, j);
+  }
+
+  void multiply(index_t q, index_t count, Rows x, Strided<S> to, S* packed) const {
+    const index_t width = p_.panels.width(q);
+    if constexpr (Product::B::joins) {
+      if (in_place()) return Product::tile({p_.m, width, count}, p_.k, x, p_.b.view(p_.panels, q, 0), to, p_.fresh(0));
+    }
     for (index_t i = 0; i < p_.blocks.count; ++i) {
       const index_t k0 = p_.blocks.begin(i), kc = p_.blocks.length(i);
       const PanelView<S> y = p_.b.stream(p_.panels, q, k0, kc, packed);
-      p_.tiles(p_.m, kc, {x.data + k0, x.stride}, y, p_.panels.width(q), {to, stride}, p_.fresh(k0));
+      p_.tiles(p_.m, kc, {x.data + k0, x.stride}, y, width, to, p_.fresh(k0));
     }
   }
 

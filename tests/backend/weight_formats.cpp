@@ -1,0 +1,217 @@
+// Prepacked weights in the narrowest format that has each of them exactly: what is found, what it holds, and the same
+// bits as from the numbers themselves.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <k3spec/ops/grouped_gemm.hpp>
+
+namespace {
+
+using namespace k3spec;
+
+/// [rows, columns] by a formula.
+template <class T, class F>
+std::vector<T> filled(index_t rows, index_t columns, F f) {
+  std::vector<T> x;
+  for (index_t i = 0; i < rows * columns; ++i) x.push_back(static_cast<T>(f(i)));
+  return x;
+}
+
+/// Bits of which the upper ones are as good as random: of a generator with a multiplier of Knuth's.
+struct Draws {
+  std::uint64_t state;
+  std::uint32_t operator()() {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::uint32_t>(state >> 32U);
+  }
+};
+
+/// Numbers from -1 to 1, with all bits of a float's fraction.
+template <class T>
+std::vector<T> numbers(index_t rows, index_t columns, std::uint64_t seed) {
+  Draws draw{seed};
+  return filled<T>(rows, columns, [&](index_t) { return static_cast<float>(draw() >> 8U) * 0x1p-23F - 1.0F; });
+}
+
+/// W [rows, columns], columns a multiple of 32, whose blocks have scales from 2^-9 to 2^9 and all sixteen values.
+template <class T>
+std::vector<T> mxfp4_weights(index_t rows, index_t columns, std::uint64_t seed) {
+  Draws draw{seed};
+  std::uint8_t scale = 0;
+  return filled<T>(rows, columns, [&](index_t i) {
+    if (i % 32 == 0) scale = static_cast<std::uint8_t>(118 + (draw() >> 8U) % 19);
+    return mxfp4_value(draw() >> 28U) * mxfp4_scale(scale);
+  });
+}
+
+template <class T>
+std::vector<T> weights_of(WeightFormat format, index_t rows, index_t columns) {
+  if (format == WeightFormat::mxfp4) return mxfp4_weights<T>(rows, columns, 2);
+  auto w = numbers<T>(rows, columns, 2);
+  if (format == WeightFormat::bfloat16) {
+    for (T& x : w) x = static_cast<T>(static_cast<float>(bfloat16(static_cast<float>(x))));
+  }
+  return w;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// x Wᵀ of prepacked W against that of W itself.
+template <class A, class T, class C>
+bool equals_plain(WeightFormat format, index_t m, index_t n, index_t k, Into into, int threads) {
+  const auto a = numbers<A>(m, k, 1);
+  const auto w = weights_of<T>(format, n, k);
+  auto found = numbers<C>(m, n, 3), wanted = found;
+  const PrepackedWeights<T> packed(Matrix<const T>(w.data(), n, k));
+  const Matrix<const A> x(a.data(), m, k);
+  gemm(Cpu{threads}, x, packed, Matrix<C>(found.data(), m, n), into);
+  gemm(Cpu{1}, x, Op::plain, Matrix<const T>(w.data(), n, k), Op::transposed, Matrix<C>(wanted.data(), m, n), into);
+  return packed.format() == format && same_bits(found, wanted);
+}
+
+WeightFormat format_of(const std::vector<float>& w) {
+  return PrepackedWeights<float>(Matrix<const float>(w.data(), 1, static_cast<index_t>(w.size()))).format();
+}
+
+template <class A, class T, class C>
+struct Types {
+  using a = A;
+  using t = T;
+  using c = C;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("weights in the format they came in give the bits of the numbers", X, Types<float, float, float>,
+                   Types<bfloat16, bfloat16, bfloat16>, Types<float, bfloat16, float>, Types<bfloat16, float, float>) {
+  const auto equal = equals_plain<typename X::a, typename X::t, typename X::c>;
+  for (const WeightFormat format : {WeightFormat::bfloat16, WeightFormat::mxfp4}) {
+    const bool blocks = format == WeightFormat::mxfp4;
+    // Rows for every kernel, one more than the highest tile, and for both ways through memory.
+    for (index_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 49, 60}) {
+      // Columns that end within a packet, a panel, and panels read side by side; more than one block of k.
+      for (index_t n : {1, 97, 150}) {
+        for (index_t k : {blocks ? 32 : 1, blocks ? 96 : 67, blocks ? 544 : 531}) {
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          CHECK(equal(format, m, n, k, Into::overwrite, 1));
+          CHECK(equal(format, m, n, k, Into::accumulate, 2));
+        }
+      }
+    }
+    CHECK(equal(format, 3, 1000, 256, Into::overwrite, 2));
+  }
+}
+
+TEST_CASE("numbers that no format but float has stay floats, and doubles are never cut") {
+  CHECK(equals_plain<float, float, float>(WeightFormat::full, 5, 47, 64, Into::overwrite, 1));
+  const auto w = mxfp4_weights<double>(3, 32, 4);
+  CHECK(PrepackedWeights<double>(Matrix<const double>(w.data(), 3, 32)).format() == WeightFormat::full);
+  auto almost = mxfp4_weights<float>(1, 64, 5);
+  CHECK(format_of(almost) == WeightFormat::mxfp4);
+  almost[63] = 1.25F;  // bfloat16 has it
+  CHECK(format_of(almost) == WeightFormat::bfloat16);
+  almost[0] = 0x1.000002p0F;
+  CHECK(format_of(almost) == WeightFormat::full);
+}
+
+TEST_CASE("a block is MXFP4 where one scale has all of its numbers, signs of zeros among them") {
+  const auto with = [](std::vector<float> few) {
+    few.resize(32);
+    return detail::mxfp4_scale_of(few.data());
+  };
+  CHECK(with({}) != 0);
+  CHECK(with({0.5F, 6, -0.0F}) == 127);
+  CHECK(with({0.5F, 8}) == 0);   // sixteen times as much
+  CHECK(with({0.75F, 6}) == 0);  // 1.5 · 2^-1 and 1.5 · 2^2: eight times
+  CHECK(with({0.75F, 2}) == 126);
+  CHECK(with({1.25F}) == 0);
+  CHECK(with({std::numeric_limits<float>::infinity()}) == 0);
+  CHECK(with({std::numeric_limits<float>::quiet_NaN()}) == 0);
+  CHECK(with({std::numeric_limits<float>::denorm_min()}) == 0);
+  CHECK(with({0x1p-126F}) == 1);
+  CHECK(with({0x1.8p127F}) != 0);
+  // Every scale whose values are all normal numbers, found again.
+  for (unsigned scale = 2; scale <= 252; ++scale) {
+    std::vector<float> block;
+    for (unsigned i = 0; i < 32; ++i)
+      block.push_back(mxfp4_value(i % 16) * mxfp4_scale(static_cast<std::uint8_t>(scale)));
+    const std::uint8_t found = detail::mxfp4_scale_of(block.data());
+    REQUIRE(found == scale);
+    for (float x : block) {
+      const float again = mxfp4_value(detail::mxfp4_nibble(x, found)) * mxfp4_scale(found);
+      CHECK(std::bit_cast<std::uint32_t>(again) == std::bit_cast<std::uint32_t>(x));
+    }
+  }
+}
+
+TEST_CASE("words are taken apart into floats") {
+  constexpr auto lanes = static_cast<std::size_t>(Packet<float>::width);
+  std::array<std::uint32_t, lanes> words;
+  std::array<std::uint8_t, lanes> scales;
+  for (std::size_t i = 0; i < lanes; ++i) {
+    words[i] = 0x89abcdefU * static_cast<std::uint32_t>(2 * i + 1);
+    scales[i] = static_cast<std::uint8_t>(1 + 253 * i / (lanes - 1));
+  }
+  const auto same = [](Packet<float> found, std::size_t i, float wanted) {
+    return std::bit_cast<std::uint32_t>(found.lanes()[i]) == std::bit_cast<std::uint32_t>(wanted);
+  };
+  auto w = detail::Words::load(words.data());
+  for (std::size_t i = 0; i < lanes; ++i) {
+    CHECK(same(detail::low_half(w), i, std::bit_cast<float>(words[i] << 16U)));
+    CHECK(same(detail::high_half(w), i, std::bit_cast<float>(words[i] & 0xffff0000U)));
+    CHECK(same(detail::powers_of_two(scales.data()), i, mxfp4_scale(scales[i])));
+  }
+  for (unsigned nibble = 0; nibble < 8; ++nibble, w = detail::drop_nibble(w)) {
+    for (std::size_t i = 0; i < lanes; ++i) {
+      CHECK(same(detail::low_nibble(w), i, mxfp4_value(words[i] >> (4 * nibble) & 15U)));
+    }
+  }
+}
+
+TEST_CASE("prepacked weights hold what their format takes") {
+  constexpr index_t w = Packet<float>::width;
+  const auto bytes = [](WeightFormat format, index_t n, index_t k) {
+    const auto weights = weights_of<float>(format, n, k);
+    return PrepackedWeights<float>(Matrix<const float>(weights.data(), n, k)).bytes();
+  };
+  CHECK(bytes(WeightFormat::full, w + 1, 10) == 2 * w * 10 * 4);
+  CHECK(bytes(WeightFormat::bfloat16, w + 1, 10) == 2 * w * 10 * 2);
+  CHECK(bytes(WeightFormat::bfloat16, w + 1, 11) == 2 * w * 12 * 2);
+  CHECK(bytes(WeightFormat::mxfp4, w + 1, 64) == 2 * w * (64 / 2 + 64 / 32));  // 4.25 bits
+}
+
+TEST_CASE("groups may have formats of their own, and one with rows needs weights") {
+  const index_t n = 5, k = 64;
+  const std::array formats{WeightFormat::full, WeightFormat::mxfp4, WeightFormat::bfloat16};
+  PrepackedGroups<float> groups(4, n, k);
+  const auto x = numbers<float>(6, k, 1);
+  std::vector<float> found(6 * 5), wanted(6 * 5);
+  const std::array<index_t, 5> begin{0, 1, 3, 6, 6};
+  for (index_t g = 0; g < 3; ++g) {
+    const auto w = weights_of<float>(formats[static_cast<std::size_t>(g)], n, k);
+    groups.set(g, Matrix<const float>(w.data(), n, k));
+    const index_t first = begin[static_cast<std::size_t>(g)], rows = begin[static_cast<std::size_t>(g) + 1] - first;
+    gemm(Cpu{1}, Matrix<const float>(x.data() + first * k, rows, k), Op::plain, Matrix<const float>(w.data(), n, k),
+         Op::transposed, Matrix<float>(wanted.data() + first * n, rows, n));
+  }
+  const auto run = [&](std::array<index_t, 5> at) {
+    grouped_gemm(Cpu{2}, Vector<const index_t>(at.data(), 5), Matrix<const float>(x.data(), 6, k), groups,
+                 Matrix<float>(found.data(), 6, n));
+  };
+  run(begin);
+  CHECK(same_bits(found, wanted));
+  CHECK_THROWS_WITH_AS(run({0, 1, 3, 5, 6}), "PrepackedGroups: weights of group 3: found none, wanted set ones", Error);
+}
