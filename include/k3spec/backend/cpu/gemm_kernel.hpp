@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// The innermost part of the matrix product: a tile of C held in registers while k runs.
-/// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::PanelView, detail::PanelRows,
-///          detail::joined_panels, detail::tile_kernel
+/// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::PanelView, detail::Reach,
+///          detail::PanelRows, detail::joined_panels, detail::tile_kernel
 
 #include <algorithm>
 #include <array>
@@ -77,12 +77,26 @@ struct PanelView {
   }
 };
 
+/// Where B is read from: what lies packed in a cache is at hand, what comes from memory is asked for some rows ahead,
+/// as the processor's own prefetching ends with a page.
+enum class Reach { cache, memory };
+inline constexpr index_t bytes_ahead = 4096;
+
+template <Reach From, std::size_t Bytes>
+[[gnu::always_inline]] inline void prefetch_row([[maybe_unused]] const void* row) {
+  if constexpr (From == Reach::memory) {
+    const auto* line = static_cast<const char*>(row) + bytes_ahead;
+    unroll<(Bytes + alignment - 1) / alignment>(
+        [&](auto i) { prefetch(reinterpret_cast<const float*>(line + i() * alignment)); });
+  }
+}
+
 /// The packets of G panels, V each, row after row of B.
-template <WeightFormat F, class S, std::size_t V, std::size_t G>
+template <WeightFormat F, Reach From, class S, std::size_t V, std::size_t G>
 struct PanelRows;
 
-template <class S, std::size_t V, std::size_t G>
-struct PanelRows<WeightFormat::full, S, V, G> {
+template <Reach From, class S, std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::full, From, S, V, G> {
   /// Calls f(p, packets of row p) for p in [0, k).
   template <class Fn>
   [[gnu::always_inline]] static void each(index_t k, const PanelView<S>& b, Fn&& f) {
@@ -92,15 +106,18 @@ struct PanelRows<WeightFormat::full, S, V, G> {
       std::array<Packet<S>, G * V> y;
       unroll<G * V>(
           [&](auto i) { y[i] = Packet<S>::load(from[i / V] + static_cast<index_t>(i % V) * Packet<S>::width); });
-      unroll<G>([&](auto g) { from[g] += b.stride; });
+      unroll<G>([&](auto g) {
+        prefetch_row<From, V * sizeof(Packet<S>)>(from[g]);
+        from[g] += b.stride;
+      });
       f(p, y);
     }
   }
 };
 
 /// Two rows in each row of words.
-template <std::size_t V, std::size_t G>
-struct PanelRows<WeightFormat::bfloat16, float, V, G> {
+template <Reach From, std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::bfloat16, From, float, V, G> {
   template <class Fn>
   [[gnu::always_inline]] static void each(index_t k, const PanelView<float>& b, Fn&& f) {
     std::array<const std::uint32_t*, G> from;
@@ -110,7 +127,10 @@ struct PanelRows<WeightFormat::bfloat16, float, V, G> {
       std::array<Words, G * V> w;
       unroll<G * V>(
           [&](auto i) { w[i] = Words::load(from[i / V] + static_cast<index_t>(i % V) * Packet<float>::width); });
-      unroll<G>([&](auto g) { from[g] += b.stride; });
+      unroll<G>([&](auto g) {
+        prefetch_row<From, V * sizeof(Words)>(from[g]);
+        from[g] += b.stride;
+      });
       unroll<G * V>([&](auto i) { y[i] = low_half(w[i]); });
       f(p, y);
       if (p + 1 == k) break;
@@ -121,8 +141,8 @@ struct PanelRows<WeightFormat::bfloat16, float, V, G> {
 };
 
 /// Thirty-two rows' scales, then eight rows in each of four rows of words.
-template <std::size_t V, std::size_t G>
-struct PanelRows<WeightFormat::mxfp4, float, V, G> {
+template <Reach From, std::size_t V, std::size_t G>
+struct PanelRows<WeightFormat::mxfp4, From, float, V, G> {
   template <class Fn>
   [[gnu::always_inline]] static void each(index_t k, const PanelView<float>& b, Fn&& f) {
     constexpr index_t width = Packet<float>::width, rows = 8;
@@ -135,7 +155,10 @@ struct PanelRows<WeightFormat::mxfp4, float, V, G> {
       for (const index_t end = p + mxfp4_block; p < end;) {
         std::array<Words, G * V> w;
         unroll<G * V>([&](auto i) { w[i] = Words::load(from[i / V] + static_cast<index_t>(i % V) * 4 * width); });
-        unroll<G>([&](auto g) { from[g] += 4 * b.stride; });
+        unroll<G>([&](auto g) {
+          prefetch_row<From, V * sizeof(Words)>(from[g]);
+          from[g] += 4 * b.stride;
+        });
         for (const index_t last = p + rows; p < last; ++p) {
           std::array<Packet<float>, G * V> y;
           unroll<G * V>([&](auto i) {
@@ -150,7 +173,7 @@ struct PanelRows<WeightFormat::mxfp4, float, V, G> {
 };
 
 /// C [R, G panels of V packets] = (or +=) A [R,k] · B [k, G panels of V packets], each element one fma chain over k.
-template <WeightFormat F, class S, std::size_t R, std::size_t V, std::size_t G>
+template <WeightFormat F, Reach From, class S, std::size_t R, std::size_t V, std::size_t G>
 void tile(index_t k, Strided<const S> a, const PanelView<S>& b, Strided<S> c, bool fresh) {
   using P = Packet<S>;
   constexpr std::size_t N = G * V;
@@ -161,7 +184,7 @@ void tile(index_t k, Strided<const S> a, const PanelView<S>& b, Strided<S> c, bo
   unroll<R * N>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
   std::array<const S*, R> rows;
   unroll<R>([&](auto r) { rows[r] = a.data + static_cast<index_t>(r()) * a.stride; });
-  PanelRows<F, S, V, G>::each(
+  PanelRows<F, From, S, V, G>::each(
       k, b, [&](index_t p, const std::array<P, N>& y) __attribute__((always_inline)) {
         unroll<R>([&](auto r) {
           const P x(rows[r][p]);
@@ -184,22 +207,22 @@ constexpr index_t joined_panels(index_t rows, index_t panels) {
 }
 
 /// The kernel of G panels of `vectors` packets for 1 to Most rows.
-template <WeightFormat F, class S, std::size_t Most, std::size_t G>
+template <WeightFormat F, Reach From, class S, std::size_t Most, std::size_t G>
 TileKernel<S> tile_kernel(index_t rows, index_t vectors) {
   static constexpr auto table = []<std::size_t... I>(std::index_sequence<I...>) {
     constexpr std::size_t wide = static_cast<std::size_t>(tile_vectors);
-    return std::array<TileKernel<S>, sizeof...(I)>{&tile<F, S, I / wide + 1, I % wide + 1, G>...};
+    return std::array<TileKernel<S>, sizeof...(I)>{&tile<F, From, S, I / wide + 1, I % wide + 1, G>...};
   }
   (std::make_index_sequence<Most* static_cast<std::size_t>(tile_vectors)>{});
   return table[static_cast<std::size_t>((rows - 1) * tile_vectors + vectors - 1)];
 }
 
 /// The kernel of 1, or joined_panels, panels of `vectors` packets for 1 to tile_rows rows.
-template <WeightFormat F, class S>
+template <WeightFormat F, Reach From, class S>
 TileKernel<S> tile_kernel(index_t rows, index_t vectors, index_t panels) {
-  if (panels == most_joined) return tile_kernel<F, S, 1, most_joined>(rows, vectors);
-  if (panels == 2) return tile_kernel<F, S, joined_rows, 2>(rows, vectors);
-  return tile_kernel<F, S, static_cast<std::size_t>(tile_rows), 1>(rows, vectors);
+  if (panels == most_joined) return tile_kernel<F, From, S, 1, most_joined>(rows, vectors);
+  if (panels == 2) return tile_kernel<F, From, S, joined_rows, 2>(rows, vectors);
+  return tile_kernel<F, From, S, static_cast<std::size_t>(tile_rows), 1>(rows, vectors);
 }
 
 }  // namespace K3SPEC_NAMESPACE::detail

@@ -78,6 +78,9 @@ struct PrepackedB {
     return layout.format == WeightFormat::full;
   }
 
+  /// Whether it may still be in a cache from the product before.
+  bool is_cached() const { return layout.bytes() < index_t{8} << 20; }
+
   PanelView<S> view(const Panels<S>& panels, index_t q, index_t k) const {
     return layout.view(data, panels.begin(q), panels.width(q), k);
   }

@@ -166,7 +166,8 @@ struct Product {
       const index_t i = pieces.begin(t), height = pieces.length(t);
       if (t + 1 < pieces.count)
         prefetch_tile(to.data + (i + height) * to.stride, pieces.length(t + 1), width, to.stride);
-      tile({height, width, 1}, kc, {x.data + i * x.stride, x.stride}, y, {to.data + i * to.stride, to.stride}, fresh);
+      tile_kernel<WeightFormat::full, Reach::cache, S>(height, width / P::width, 1)(
+          kc, {x.data + i * x.stride, x.stride}, y, {to.data + i * to.stride, to.stride}, fresh);
     }
   }
 
@@ -175,12 +176,13 @@ struct Product {
     index_t rows, width, panels;
   };
 
-  /// One tile.
+  /// One tile of panels as they are kept.
+  template <Reach From>
   static void tile(TileShape shape, index_t kc, Rows x, const PanelView<S>& y, Strided<S> to, bool fresh) {
     const auto run = [&]<WeightFormat F>(std::integral_constant<WeightFormat, F>) {
-      tile_kernel<F, S>(shape.rows, shape.width / P::width, shape.panels)(kc, x, y, to, fresh);
+      tile_kernel<F, From, S>(shape.rows, shape.width / P::width, shape.panels)(kc, x, y, to, fresh);
     };
-    if constexpr (TB::joins && std::same_as<S, float>) {
+    if constexpr (std::same_as<S, float>) {
       if (y.format == WeightFormat::mxfp4) return run(std::integral_constant<WeightFormat, WeightFormat::mxfp4>{});
       if (y.format == WeightFormat::bfloat16)
         return run(std::integral_constant<WeightFormat, WeightFormat::bfloat16>{});

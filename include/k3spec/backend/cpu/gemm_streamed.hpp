@@ -59,7 +59,9 @@ class Streamed {
   void multiply(index_t q, index_t count, Rows x, Strided<S> to, S* packed) const {
     const index_t width = p_.panels.width(q);
     if constexpr (Product::B::joins) {
-      if (in_place()) return Product::tile({p_.m, width, count}, p_.k, x, p_.b.view(p_.panels, q, 0), to, p_.fresh(0));
+      const auto tile =
+          p_.b.is_cached() ? &Product::template tile<Reach::cache> : &Product::template tile<Reach::memory>;
+      if (in_place()) return tile({p_.m, width, count}, p_.k, x, p_.b.view(p_.panels, q, 0), to, p_.fresh(0));
     }
     for (index_t i = 0; i < p_.blocks.count; ++i) {
       const index_t k0 = p_.blocks.begin(i), kc = p_.blocks.length(i);

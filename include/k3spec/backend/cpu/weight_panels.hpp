@@ -100,7 +100,7 @@ struct PrepackedPanels {
 template <WeightFormat F, class S, std::size_t V>
 void expand_panel(index_t kc, const PanelView<S>& from, S* to) {
   constexpr index_t width = static_cast<index_t>(V) * Packet<S>::width;
-  PanelRows<F, S, V, 1>::each(kc, from, [&](index_t p, const std::array<Packet<S>, V>& y) {
+  PanelRows<F, Reach::memory, S, V, 1>::each(kc, from, [&](index_t p, const std::array<Packet<S>, V>& y) {
     unroll<V>([&](auto v) { y[v].store(to + p * width + static_cast<index_t>(v()) * Packet<S>::width); });
   });
 }
