@@ -3,10 +3,14 @@
 # from random values, lets each draft for the target on held-out text, and draws how they learned. `--draft KIND` takes
 # one of them. Other arguments go to train_draft, e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate
 # gets the same target, drafts, device and threads. Drafts of an earlier run are moved, not removed.
+# The programs are built for this machine, or for what K3SPEC_MARCH in the environment names, in a folder of that name:
+# the tests' build folder, which is for any x86-64-v3, is left alone.
 set -euo pipefail
 start="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build="${K3SPEC_BUILD_DIR:-build}"
+root="${K3SPEC_BUILD_DIR:-build}"
+march="${K3SPEC_MARCH:-native}"
+build="$root/$march"
 
 give_up() {  # a command line that cannot be meant
   echo "run.sh: $*" >&2
@@ -51,13 +55,13 @@ if [[ -n "$log" ]]; then
 fi
 
 bash cmake/install_packages.sh
-cmake -S . -B "$build" -G Ninja -D K3SPEC_BUILD_EXAMPLES=ON
+cmake -S . -B "$build" -G Ninja -D K3SPEC_MARCH="$march" -D K3SPEC_BUILD_EXAMPLES=ON
 cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate plot_training
 
 if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi
 # A directory of the caller's own is never moved: train_draft refuses one that has a run.
 if [[ -z "$out" ]]; then
-  out="$build/drafts-k3-tiny"
+  out="$root/drafts-k3-tiny"
   # Another job that is at work there would go on in the folder that is moved. The lock goes with this job's processes.
   alone() {
     exec 8<"$out"

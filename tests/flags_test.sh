@@ -60,9 +60,11 @@ for name in train decode convert plot show; do
   declare -n arguments="$name"
   program="${!arguments[0]}"
   expect 0 "${arguments[0]} of k3spec 0." --version
-  [[ "$output" == *", built for "* && "$output" != *$'\n'* ]] || fail "--version: $output"
+  [[ "$output" =~ ", built for "(x86-64|aarch64|no level)[^$'\n']*$ ]] || fail "--version: $output"
+  set="${output#*, built for }"
   expect 0 "Exit status: 0 done; 1 refused for what was found in files or on the machine, or failed; 2 a command line" --help
   help="$output"
+  [[ "$help" == *$'\n'"Built for the instruction set ${set%% (*}."* ]] || fail "--help does not say '${set%% (*}': $help"
   for flag in --version --help; do
     row 2 "$flag: found a value, wanted none: it has no value" "${arguments[@]}" $flag=3
   done

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds k3spec and runs all its tests. The last line is `N passed, N failed`: doctest's test
-# cases plus the tests that are scripts. Extra arguments go to ctest, e.g. `tests/run.sh -R core`.
+# cases plus the tests that are scripts. Extra arguments go to ctest, e.g. `tests/run.sh -R core`. What is tested is the
+# build that packages have, for x86-64-v3, or one for what K3SPEC_MARCH in the environment names, in a folder of that name;
+# a build folder that was configured before keeps its instruction set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build="${K3SPEC_BUILD_DIR:-build}"
+build="${K3SPEC_BUILD_DIR:-build}${K3SPEC_MARCH:+/$K3SPEC_MARCH}"
 log="$build/tests.log"
 
 give_up() {
@@ -13,7 +15,10 @@ give_up() {
 }
 
 bash cmake/install_packages.sh || give_up "the packages could not be installed"
-cmake -S . -B "$build" -G Ninja -D K3SPEC_BUILD_TESTS=ON -D K3SPEC_BUILD_EXAMPLES=ON -D K3SPEC_BENCH_PROGRAMS=OFF || give_up "configuring failed"
+march=()
+[[ -e "$build/CMakeCache.txt" ]] || march=(-D K3SPEC_MARCH="${K3SPEC_MARCH:-x86-64-v3}")
+cmake -S . -B "$build" -G Ninja "${march[@]}" -D K3SPEC_BUILD_TESTS=ON -D K3SPEC_BUILD_EXAMPLES=ON \
+  -D K3SPEC_BENCH_PROGRAMS=OFF || give_up "configuring failed"
 
 # Beside other programs, threads that wait must not take the cores that others need.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"

@@ -31,6 +31,7 @@ row() {  # the cells of a draft's row, one space between them
 expect 0 "--draft" --help
 [[ "$output" =~ --tokens\ INT.{1,2}256 ]] || fail "tokens by default: $output"
 expect 0 "2 prompts, 24 tokens" "${small[@]}" --draft "$dir/dflash/latest" --draft "$dir/dspark/latest" --tokens 12
+[[ "$output" == "instruction set $(built_for "$program"), $(nproc) thread"* ]] || fail "what it runs on: $output"
 [[ "$(row plain)" == "plain - - 1.000 "* ]] || fail "plain decoding: $output"
 for kind in "eagle3 3" "dflash 7" "dspark 5"; do
   [[ "$(row "${kind% *}")" == "$kind "*" yes" ]] || fail "$kind: $output"

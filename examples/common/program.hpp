@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// What the example programs share.
-/// defines: say, open_standard_files, version_text, run_program, make_device, add_device_options, DeviceOptions
+/// defines: say, open_standard_files, version_text, run_program, make_device, add_device_options, DeviceOptions,
+/// device_text
 
 #include <algorithm>
 #include <cerrno>
@@ -41,11 +42,12 @@ inline void open_standard_files() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond what is allowed is a failed write, as a full disk
 }
 
-/// "k3spec 0.1.0, built for avx2, fma, bmi2"
+/// "k3spec 0.1.0, built for x86-64-v3 (avx2, fma, bmi2)"
 inline std::string version_text() {
   std::string features;
-  for (const CpuFeature& f : needed_cpu_features()) features.append(features.empty() ? "" : ", ").append(f.name);
-  return fmt::format("k3spec {}, built for {}", K3SPEC_VERSION, features.empty() ? "any such processor" : features);
+  for (const CpuFeature& f : needed_cpu_features()) features.append(features.empty() ? " (" : ", ").append(f.name);
+  if (!features.empty()) features += ')';
+  return fmt::format("k3spec {}, built for {}{}", K3SPEC_VERSION, instruction_set(), features);
 }
 
 /// What was printed has arrived. A reader that left is no failure.
@@ -87,6 +89,7 @@ int run_program(const char* name, const char* about, F&& body) {
   try {
     require_cpu_features();
     Arguments arguments(about, fmt::format("{} of {}", name, version_text()));
+    arguments.add_to_footer(fmt::format("Built for the instruction set {}.", instruction_set()));
     return detail::in_our_words([&] {
       int status = 0;
       try {
@@ -116,6 +119,12 @@ struct DeviceOptions {
 inline void add_device_options(Arguments& arguments, DeviceOptions& options) {
   arguments.one_of("--device", options.device, {"cpu", "cuda"}, "Where to compute");
   arguments.number("--threads", options.threads, Range<int>{1, 4096}, "Threads; results do not depend on them");
+}
+
+/// What a program computes with: "instruction set x86-64-v3, 2 threads"
+inline std::string device_text(const DeviceOptions& options) {
+  return fmt::format("instruction set {}, {} thread{}", instruction_set(), options.threads,
+                     options.threads == 1 ? "" : "s");
 }
 
 /// \throws Error when the device is not there, or cannot do what the examples do

@@ -124,6 +124,7 @@ int run(const Job& job, F&& make_setup) {
   fmt::print("{}: {} trained parameters, target layers {}, {} of {} tokens, {:.0f} MB of activations\n", o.draft,
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);
+  fmt::print("{}\n", device_text(o.device));
   return Run<Trainer>(job, trainer, text, heldout)();
 }
 

@@ -14,6 +14,28 @@ TEST_CASE("the processor that runs the tests is the one they were built for") {
 #endif
 }
 
+TEST_CASE("an instruction set has the name that compilers have for it") {
+  const std::string_view set = instruction_set();
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+  CHECK(set == "x86-64-v4 and more");
+#elif defined(__AVX512VL__)
+  CHECK(set == "x86-64-v4");
+#elif defined(__AVX2__) && defined(__MOVBE__)
+  CHECK(set == "x86-64-v3");
+#elif defined(__x86_64__)
+  CHECK(set.starts_with("x86-64"));
+#elif defined(__aarch64__)
+  CHECK(set.starts_with("aarch64"));
+#endif
+  // What only part of a processor family has is asked for, too: -march=native may use it.
+  const auto asked = needed_cpu_features();
+#if defined(__AVX512VNNI__)
+  CHECK(std::any_of(asked.begin(), asked.end(), [](const CpuFeature& f) { return f.name == "avx512vnni"; }));
+#else
+  CHECK(std::none_of(asked.begin(), asked.end(), [](const CpuFeature& f) { return f.name == "avx512vnni"; }));
+#endif
+}
+
 TEST_CASE("missing features are named") {
   const std::vector<CpuFeature> none, all{{"avx2", true}, {"fma", true}};
   CHECK_NOTHROW(require_cpu_features(none));

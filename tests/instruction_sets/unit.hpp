@@ -6,6 +6,7 @@
 #include <vector>
 
 struct SeenByUnit {
+  std::string set;                    ///< its name
   std::vector<std::string> features;  ///< what an inline function says
   const void* function;               ///< its address
 };

@@ -16,6 +16,10 @@ expect() {  # status, part of the output, arguments of the program; its output i
   [[ $found -eq $status && "$output" == *"$part"* ]] ||
     fail "$(basename "$program") $*: found status $found and: $output; wanted status $status and: $part"
 }
+built_for() {  # the instruction set that a program says it was built for
+  local version
+  version="$("$1" --version)" && version="${version#*, built for }" && echo "${version%% (*}"
+}
 safetensors() {  # the header's text: a file without the data
   local length=${#1} i
   for ((i = 0; i < 8; ++i)); do printf "\\x$(printf %02x $((length >> 8 * i & 255)))"; done

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// Says in a sentence, instead of dying of an illegal instruction, that a program was built for another processor.
-/// defines: CpuFeature, needed_cpu_features, require_cpu_features
+/// What a program was built for, and, instead of dying of an illegal instruction, a sentence where this is another
+/// processor.
+/// defines: instruction_set, CpuFeature, needed_cpu_features, require_cpu_features
 
 #include <span>
 #include <string>
@@ -11,6 +12,26 @@
 #include <k3spec/core/error.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+/// The level that this unit is compiled for, as compilers and loaders name it: "x86-64", "x86-64-v2" to "x86-64-v4",
+/// "aarch64"; with "and more" where the compiler may use further instructions, as with -march=native.
+constexpr std::string_view instruction_set() {
+#define K3SPEC_TEXT_OF(x) #x
+#define K3SPEC_TEXT(...) K3SPEC_TEXT_OF(__VA_ARGS__)
+  constexpr std::string_view level = K3SPEC_TEXT(K3SPEC_ISA_LEVEL), opened = K3SPEC_TEXT(K3SPEC_NAMESPACE);
+#undef K3SPEC_TEXT
+#undef K3SPEC_TEXT_OF
+  constexpr bool more = !opened.ends_with(level);
+  if (level == "x86_64_v4") return more ? "x86-64-v4 and more" : "x86-64-v4";
+  if (level == "x86_64_v3") return more ? "x86-64-v3 and more" : "x86-64-v3";
+  if (level == "x86_64_v2") return more ? "x86-64-v2 and more" : "x86-64-v2";
+  if (level == "x86_64_v1") return more ? "x86-64 and more" : "x86-64";
+#if defined(__aarch64__)
+  return level == "arm_sve2" ? "aarch64 and SVE2" : level == "arm_sve" ? "aarch64 and SVE" : "aarch64";
+#else
+  return "no level that has a name here";
+#endif
+}
 
 /// An instruction set extension that this program was compiled to use, and whether this processor has it.
 struct CpuFeature {
@@ -43,6 +64,33 @@ inline std::vector<CpuFeature> needed_cpu_features() {
 #endif
 #if defined(__AVX512VL__)
   K3SPEC_NEEDS("avx512vl");
+#endif
+#if defined(__AVX512CD__)
+  K3SPEC_NEEDS("avx512cd");
+#endif
+#if defined(__AVX512VBMI__)
+  K3SPEC_NEEDS("avx512vbmi");
+#endif
+#if defined(__AVX512VBMI2__)
+  K3SPEC_NEEDS("avx512vbmi2");
+#endif
+#if defined(__AVX512IFMA__)
+  K3SPEC_NEEDS("avx512ifma");
+#endif
+#if defined(__AVX512VNNI__)
+  K3SPEC_NEEDS("avx512vnni");
+#endif
+#if defined(__AVX512BITALG__)
+  K3SPEC_NEEDS("avx512bitalg");
+#endif
+#if defined(__AVX512VPOPCNTDQ__)
+  K3SPEC_NEEDS("avx512vpopcntdq");
+#endif
+#if defined(__AVX512BF16__)
+  K3SPEC_NEEDS("avx512bf16");
+#endif
+#if defined(__GFNI__)
+  K3SPEC_NEEDS("gfni");
 #endif
 #undef K3SPEC_NEEDS
   return needed;

@@ -54,10 +54,11 @@ inline constexpr bool packet_fma = true;
 #else
 inline constexpr bool packet_fma = false;
 #endif
+// What Eigen has for x86 alone: sums of halves, and min and max as std::min and std::max are. Arm's have a NaN win.
 #if defined(EIGEN_VECTORIZE_SSE)
-inline constexpr bool predux_halves = true;
+inline constexpr bool predux_halves = true, pmin_is_std = true;
 #else
-inline constexpr bool predux_halves = false;
+inline constexpr bool predux_halves = false, pmin_is_std = false;
 #endif
 namespace vec = Eigen::internal;
 /// Vector registers of the target.
@@ -82,7 +83,9 @@ struct Packet {
   static Packet load(const S* p) { return wrap(detail::vec::ploadu<Register>(p)); }
   static Packet load(const bfloat16* p) requires std::same_as<S, float> {
     using Halves = typename detail::vec::packet_traits<Eigen::bfloat16>::type;
-    if constexpr (width > 1 && detail::vec::unpacket_traits<Halves>::size == width) {
+    // Not every architecture that has packets of bfloat16 turns them into float.
+    constexpr bool turns = detail::vec::type_casting_traits<Eigen::bfloat16, float>::VectorizedCast;
+    if constexpr (turns && width > 1 && detail::vec::unpacket_traits<Halves>::size == width) {
       const auto* halves = reinterpret_cast<const Eigen::bfloat16*>(p);
       return wrap(detail::vec::pcast<Halves, Register>(detail::vec::ploadu<Halves>(halves)));
     } else {
@@ -188,18 +191,6 @@ Packet<S> abs(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pabs(x.r));
 }
 
-/// Lane by lane, the smaller one.
-template <std::floating_point S>
-Packet<S> min(Packet<S> a, Packet<S> b) {
-  return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
-}
-
-/// Lane by lane, the larger one.
-template <std::floating_point S>
-Packet<S> max(Packet<S> a, Packet<S> b) {
-  return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
-}
-
 /// Lane by lane, whether a < b.
 template <std::floating_point S>
 Mask<S> less(Packet<S> a, Packet<S> b) {
@@ -222,6 +213,26 @@ Mask<S> equal(Packet<S> a, Packet<S> b) {
 template <std::floating_point S>
 Packet<S> select(Mask<S> mask, Packet<S> a, Packet<S> b) {
   return Packet<S>::wrap(detail::vec::pselect(mask.r, a.r, b.r));
+}
+
+/// Lane by lane, the smaller one.
+template <std::floating_point S>
+Packet<S> min(Packet<S> a, Packet<S> b) {
+  if constexpr (detail::pmin_is_std) {
+    return Packet<S>::wrap(detail::vec::pmin(a.r, b.r));
+  } else {
+    return select(less(b, a), b, a);
+  }
+}
+
+/// Lane by lane, the larger one.
+template <std::floating_point S>
+Packet<S> max(Packet<S> a, Packet<S> b) {
+  if constexpr (detail::pmin_is_std) {
+    return Packet<S>::wrap(detail::vec::pmax(a.r, b.r));
+  } else {
+    return select(less(a, b), b, a);
+  }
 }
 
 /// Lane by lane, rounded down.
