@@ -12,6 +12,7 @@
 #include <k3spec/decode/block_session.hpp>
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/decode_options.hpp>
+#include <k3spec/decode/decode_statistics.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/drafted_blocks.hpp>
 #include <k3spec/decode/drafting_lists.hpp>

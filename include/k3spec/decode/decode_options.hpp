@@ -13,6 +13,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/range.hpp>
+#include <k3spec/decode/decode_statistics.hpp>
 #include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/verify.hpp>
@@ -76,6 +77,8 @@ struct DecodeOptions {
   double min_confidence = 0;
   /// The rule by which drafted tokens stay at a temperature; see decode/verify.hpp.
   Verification verification = Verification::block;
+  /// By which DecodeStatistics are measured, not DecodeResult.
+  DecodeClock clock = {};
 
   Sampling sampling() const { return {temperature, seed, truncation}; }
   Sampling draft_sampling() const { return {temperature, seed, draft_truncation.value_or(truncation)}; }

@@ -49,18 +49,25 @@ class Rounds {
         counts_(at(size.texts)),
         choices_(counts_.size()),
         samplings_(counts_.size()),
-        round_(counts_.size()) {}
+        round_(counts_.size()) {
+    statistics_.depths.resize(at(chain));
+  }
 
   /// Bytes that rounds hold, as far as they depend on what is given here.
   static std::size_t bytes(const DecodeOptions& options, index_t chain, const DecoderSize& size) {
     const index_t texts = verified_texts(options, size);
     return OfTarget::bytes(Session::states / TargetConfig::hidden_size, target_size(options, chain, size)) +
            Session::bytes(draft_size(options, chain, size)) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
-           Verifier<D, Plain>::bytes(texts, texts * chain);
+           Verifier<D, Plain>::bytes(texts, texts * chain) + sizeof(DepthStatistics) * at(chain);
   }
 
   index_t chain() const { return chain_; }
   void reseed(std::uint64_t seed) { options_.seed = seed; }
+  const DecodeStatistics& statistics() const { return statistics_; }
+  void reset_statistics() {
+    statistics_ = {};
+    statistics_.depths.resize(at(chain_));
+  }
   RunningTexts& texts() { return texts_; }
   const RunningTexts& texts() const { return texts_; }
 
@@ -77,6 +84,7 @@ class Rounds {
   /// Reads up to prefill_chunk tokens of prompts that are not read yet, those first that came first.
   void read_prompts(const D& device) {
     if (!texts_.share(options_.prefill_chunk, counts_)) return;
+    Laps laps(options_.clock);
     index_t n = 0;
     for (index_t b = 0; b < texts_.places(); ++b) {
       RunningText& t = texts_[b];
@@ -97,18 +105,29 @@ class Rounds {
       texts_[b].guarded([&] { next_[at(n - 1)] = begin(device, b); });
     }
     draft_.append(device, target_.tapped(n), first(next_, n), counts_);
+    ++statistics_.prefills, statistics_.prefill_seconds += laps.next();
   }
 
   /// One round of every text that has begun and not ended: draft, verify, keep, roll back.
   void extend_texts(const D& device) {
     const auto running = texts_.running();
     if (running.empty()) return;
+    Laps laps(options_.clock);
     std::fill(counts_.begin(), counts_.end(), 0);
     // The target adds one token of its own.
     for (const index_t b : running) counts_[at(b)] = std::min(chain_, texts_[b].text.left() - 1);
     draft_.draft(device, counts_, samplings_);
+    statistics_.draft_seconds += laps.next();
     run_target(device, running);
     verify(device, running);
+    statistics_.verify_seconds += laps.next();
+    keep_all(device, running);
+    ++statistics_.passes, statistics_.keep_seconds += laps.next();
+  }
+
+ private:
+  /// What stays of every text's proposal, and the draft's cache with it.
+  void keep_all(const D& device, std::span<const index_t> running) {
     index_t n = 0;
     for (const index_t b : running) {
       RunningText& t = texts_[b];
@@ -120,7 +139,6 @@ class Rounds {
     if (n > 0) draft_.append(device, target_.gather_tapped(device, counts_), first(next_, n), counts_);
   }
 
- private:
   /// A text in this round.
   struct Round {
     index_t position = 0;            ///< of the first drafted token
@@ -232,6 +250,8 @@ class Rounds {
     RunningText& t = texts_[b];
     if (t.is_finished()) return 0;
     const auto [position, sound, drawn, verdict] = round_[at(b)];
+    const index_t drafted = draft_.proposal(b).size();
+    statistics_.count(drafted, std::min(drafted, sound), verdict.accepted);
     target_.accept(b, verdict.accepted + 1);
     std::copy_n(draft_.proposal(b).tokens.begin(), verdict.accepted, fresh.begin());
     fresh[at(verdict.accepted)] = verdict.next;
@@ -264,6 +284,7 @@ class Rounds {
   std::vector<index_t> ids_, next_, counts_, choices_;
   std::vector<Sampling> samplings_;  // by which each text is drafted
   std::vector<Round> round_;         // of each text
+  DecodeStatistics statistics_;
 };
 
 }  // namespace K3SPEC_NAMESPACE
