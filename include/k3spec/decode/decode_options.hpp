@@ -77,7 +77,11 @@ struct DecodeOptions {
   double min_confidence = 0;
   /// The rule by which drafted tokens stay at a temperature; see decode/verify.hpp.
   Verification verification = Verification::block;
-  /// By which DecodeStatistics are measured, not DecodeResult.
+  /// As many tokens are drafted as are worth their time, up to `chain` (decode/adaptive_length.hpp). What is measured
+  /// decides: a run's rounds are no other's, and at a temperature neither are its tokens, but for their distribution,
+  /// for which texts that are decoded together need seeds of their own. Greedy tokens are the same.
+  bool adaptive_length = false;
+  /// By which DecodeStatistics and costs are measured, not DecodeResult.
   DecodeClock clock = {};
 
   Sampling sampling() const { return {temperature, seed, truncation}; }

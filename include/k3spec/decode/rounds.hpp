@@ -9,11 +9,11 @@
 #include <exception>
 #include <limits>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/decode/drafting.hpp>
 #include <k3spec/decode/next_token.hpp>
 #include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/session_sizes.hpp>
@@ -41,14 +41,13 @@ class Rounds {
         capacity_(size.capacity),
         texts_(options, size.texts),
         target_(target, taps, target_size(options, chain, size), device),
-        draft_(make_session(target, std::move(draft), draft_size(options, chain, size), device)),
+        draft_(target, std::move(draft), options, chain, size, device),
         next_token_(device, TargetConfig::vocab_size),
         verifier_(device, verified_texts(options, size), verified_texts(options, size) * chain),
         ids_(at(draft_size(options, chain, size).rows)),
         next_(ids_.size()),
         counts_(at(size.texts)),
         choices_(counts_.size()),
-        samplings_(counts_.size()),
         round_(counts_.size()) {
     statistics_.depths.resize(at(chain));
   }
@@ -57,7 +56,7 @@ class Rounds {
   static std::size_t bytes(const DecodeOptions& options, index_t chain, const DecoderSize& size) {
     const index_t texts = verified_texts(options, size);
     return OfTarget::bytes(Session::states / TargetConfig::hidden_size, target_size(options, chain, size)) +
-           Session::bytes(draft_size(options, chain, size)) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
+           Drafting<Session, D>::bytes(options, chain, size) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
            Verifier<D, Plain>::bytes(texts, texts * chain) + sizeof(DepthStatistics) * at(chain);
   }
 
@@ -75,9 +74,7 @@ class Rounds {
   index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed) {
     const index_t text =
         texts_.add(prompt, options_, seed.value_or(options_.seed), capacity_, TargetConfig::vocab_size, chain_);
-    target_.reset(text), draft_.reset(text);
-    samplings_[at(text)] = options_.draft_sampling();
-    samplings_[at(text)].seed = texts_[text].sampling.seed;
+    target_.reset(text), draft_.reset(text, texts_[text].sampling.seed);
     return text;
   }
 
@@ -116,13 +113,16 @@ class Rounds {
     std::fill(counts_.begin(), counts_.end(), 0);
     // The target adds one token of its own.
     for (const index_t b : running) counts_[at(b)] = std::min(chain_, texts_[b].text.left() - 1);
-    draft_.draft(device, counts_, samplings_);
-    statistics_.draft_seconds += laps.next();
+    draft_.draft(device, counts_);
+    const double drafting = laps.next();
     run_target(device, running);
     verify(device, running);
-    statistics_.verify_seconds += laps.next();
+    const double verifying = laps.next();
     keep_all(device, running);
-    ++statistics_.passes, statistics_.keep_seconds += laps.next();
+    const double keeping = laps.next();
+    draft_.end_round(drafting, verifying, keeping);
+    ++statistics_.passes, statistics_.draft_seconds += drafting;
+    statistics_.verify_seconds += verifying, statistics_.keep_seconds += keeping;
   }
 
  private:
@@ -152,17 +152,6 @@ class Rounds {
   static std::span<index_t> first(std::vector<index_t>& v, index_t n) { return std::span(v).first(at(n)); }
   static index_t verified_texts(const DecodeOptions& options, const DecoderSize& size) {
     return options.temperature == 0 ? 0 : size.texts;
-  }
-
-  /// A session that is made on a device, or one that needs none.
-  static Session make_session(const typename OfTarget::Target& target, typename Session::Source source,
-                              const SessionSize& size, const D& device) {
-    using Source = typename Session::Source;
-    if constexpr (std::is_constructible_v<Session, decltype(target), Source, const SessionSize&, const D&>) {
-      return Session(target, std::move(source), size, device);
-    } else {
-      return Session(target, std::move(source), size);
-    }
   }
 
   /// \returns a text's first token
@@ -250,8 +239,9 @@ class Rounds {
     RunningText& t = texts_[b];
     if (t.is_finished()) return 0;
     const auto [position, sound, drawn, verdict] = round_[at(b)];
-    const index_t drafted = draft_.proposal(b).size();
-    statistics_.count(drafted, std::min(drafted, sound), verdict.accepted);
+    const index_t drafted = draft_.proposal(b).size(), verified = std::min(drafted, sound);
+    statistics_.count(drafted, verified, verdict.accepted);
+    draft_.verified(b, verified, verdict.accepted);
     target_.accept(b, verdict.accepted + 1);
     std::copy_n(draft_.proposal(b).tokens.begin(), verdict.accepted, fresh.begin());
     fresh[at(verdict.accepted)] = verdict.next;
@@ -277,13 +267,12 @@ class Rounds {
   index_t chain_, capacity_;
   RunningTexts texts_;
   OfTarget target_;
-  Session draft_;
+  Drafting<Session, D> draft_;
   NextToken<D, Plain> next_token_;
   Verifier<D, Plain> verifier_;
   // Of one forward: what goes into it, the tokens one position later, and per text how many, and how many to choose.
   std::vector<index_t> ids_, next_, counts_, choices_;
-  std::vector<Sampling> samplings_;  // by which each text is drafted
-  std::vector<Round> round_;         // of each text
+  std::vector<Round> round_;  // of each text
   DecodeStatistics statistics_;
 };
 
