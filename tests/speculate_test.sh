@@ -49,6 +49,50 @@ expect 0 "eagle3 " "${small[@]}" --tokens 1
 expect 0 "eagle3 " "${draft[@]}" --prompts 1 --prompt-length 20 --repeat 3 --tokens 3
 [[ "$(row eagle3)" =~ (within spread|[0-9.]+)\ yes$ && "$output" != *"too few"* ]] || fail "three runs: $output"
 
+# What --json writes says what the table does, and agrees with itself: an accept length is 1 and the tokens kept in a
+# round, to which the acceptances by depth multiply up; the parts of the time are no more than the whole.
+kinds=(--draft "$dir/dflash/latest" --draft "$dir/dspark/latest")
+expect 0 "eagle3, adaptive " "${small[@]}" "${kinds[@]}" --tokens 40 --adaptive --json "$dir/report.json"
+[[ "$(grep -c ' yes$' <<<"$output")" == 6 ]] || fail "adaptive lengths changed tokens: $output"
+[[ "$(grep -cE '^[a-z0-9, ]+: ms of a round: draft [0-9.]+, verify [0-9.]+, keep [0-9.]+; accepted' <<<"$output")" == 6 ]] ||
+  fail "no line for each draft's rounds: $output"
+agrees() {  # a report on standard input; prints name, accept length and whether its numbers agree, of each draft
+  awk -F ': |,$' '
+    { gsub(/[ "]/, "", $1) }
+    $1 == "accept_length" { accept_length = $2 }
+    $1 == "depths" { n = 0 }
+    $1 == "acceptance" { acceptance[n] = $2 }
+    $1 == "accepted" { accepted[n] = $2 }
+    $1 == "reached" { reached[n++] = $2 }
+    $1 == "rounds" { rounds = $2 }
+    $1 == "seconds" { parts = 0; of_seconds = 1 }
+    of_seconds && $1 ~ /^(draft|keep|prefill|verify)$/ { parts += $2 }
+    $1 == "whole" { whole = $2; of_seconds = 0 }
+    $1 == "name" { name = $2; gsub(/"/, "", name) }
+    $1 == "same_tokens" {
+      sum = product = stays = 1
+      before = rounds
+      for (i = 0; i < n && before > 0; ++i) {
+        sum += accepted[i] / rounds
+        stays *= reached[i] / before * acceptance[i]
+        product += stays
+        before = accepted[i]
+      }
+      ok = n > 0 && (sum - product) ^ 2 < 1e-18 && (sum - accept_length) ^ 2 < 1e-18 && 0 < parts && parts <= whole
+      printf "%s %.3f %s\n", name, accept_length, ok ? "agrees" : sum " " product " " accept_length " " parts " " whole
+    }'
+}
+agreed="$(agrees <"$dir/report.json")"
+[[ "$(grep -c ' agrees$' <<<"$agreed")" == 6 ]] || fail "the report does not agree with itself: $agreed"
+for kind in eagle3 dflash dspark; do
+  [[ "$(row $kind)" == *" $(sed -n "s/^$kind \([0-9.]*\) .*/\1/p" <<<"$agreed") "* ]] || fail "not the table's: $agreed"
+done
+"$program" "${small[@]}" --tokens 9 --json - >"$dir/stdout" 2>"$dir/stderr" || fail "--json -: $(cat "$dir/stderr")"
+[[ "$(head -c 1 "$dir/stdout")" == "{" && "$(tail -n 1 "$dir/stdout")" == "}" ]] || fail "not JSON alone: $(cat "$dir/stdout")"
+[[ "$(agrees <"$dir/stdout")" == "eagle3 "*" agrees" ]] || fail "--json -: $(agrees <"$dir/stdout")"
+misuse "--show: found it with --json -, wanted one of them" "${small[@]}" --show --json -
+refuse "--json: $dir/none/report.json: found no folder $dir/none, wanted" "${small[@]}" --json "$dir/none/report.json"
+
 # The steps of the training are the chain; a file that does not name them says nothing of it.
 cp -rL "$dir/run/latest" "$dir/silent" && grep -v ttt_steps "$dir/run/latest/config.json" >"$dir/silent/config.json"
 expect 0 "silent/config.json does not say for how many steps" "${few[@]}" --target "$tiny" --draft "$dir/silent" --tokens 9

@@ -18,6 +18,7 @@
 #include <k3spec/target/load.hpp>
 
 #include "../common/eagle3_form.hpp"
+#include "work.hpp"
 
 namespace k3spec::examples {
 
@@ -27,6 +28,11 @@ struct Contestant {
   std::string name;
   index_t chain;  ///< tokens drafted for one target forward; 0: none
   std::function<DecodeResult(const Cpu&, std::span<const index_t>)> generate;
+  /// Of what was generated since the last call.
+  std::function<DecodeStatistics()> take_statistics = [] { return DecodeStatistics{}; };
+  std::filesystem::path folder = {};  ///< of the draft
+  Work draft = {};                    ///< of a whole chain
+  bool adaptive = false;              ///< see DecodeOptions::adaptive_length
 };
 
 /// One whose draft is still to be loaded.
@@ -52,8 +58,20 @@ Entry make_entry(const std::filesystem::path& folder, index_t capacity, const De
   };
   auto load = [=](const Target& target) mutable -> Contestant {
     const auto both = std::make_shared<Both>(target, load_draft<Draft, float>(folder), capacity, options, source);
-    return {std::string(names_of<DraftKind>[static_cast<std::size_t>(Draft::kind)]), both->decoder.chain(),
-            [both](const Cpu& cpu, std::span<const index_t> prompt) { return both->decoder.generate(cpu, prompt); }};
+    const auto take = [both] {
+      DecodeStatistics taken = both->decoder.statistics();
+      both->decoder.reset_statistics();
+      return taken;
+    };
+    const index_t chain = both->decoder.chain();
+    const std::string kind(names_of<DraftKind>[static_cast<std::size_t>(Draft::kind)]);
+    return {options.adaptive_length ? kind + ", adaptive" : kind,
+            chain,
+            [both](const Cpu& cpu, std::span<const index_t> prompt) { return both->decoder.generate(cpu, prompt); },
+            take,
+            folder,
+            draft_work<Draft>(chain),
+            options.adaptive_length};
   };
   const auto file = folder / draft_config_name;
   const auto conventions = io::draft_conventions<Draft::kind>(io::read_json(file), file.string());

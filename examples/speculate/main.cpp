@@ -18,6 +18,7 @@
 #include "../common/notes.hpp"
 #include "../common/program.hpp"
 #include "contestant.hpp"
+#include "json_report.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -104,14 +105,15 @@ void check_drafts(const Options& o) {
 }
 
 /// The draft in a folder, by what its config.json says it is.
-Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const Options& o) {
+Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const Options& o, bool adaptive) {
   const auto file = folder / draft_config_name;
   const io::json config = io::read_json(file);
   const DraftKind kind = kind_of(config, file.string());
   DecodeOptions options = o.decode;
+  options.adaptive_length = adaptive;
   if (kind != DraftKind::dspark) options.min_confidence = 0;
   if (kind == DraftKind::eagle3) {
-    if (!options.chain && !io::draft_conventions<DraftKind::eagle3>(config, file.string()).ttt_steps) {
+    if (!adaptive && !options.chain && !io::draft_conventions<DraftKind::eagle3>(config, file.string()).ttt_steps) {
       examples::say(fmt::format("speculate: {} does not say for how many steps the draft was trained (ttt_steps): {}",
                                 printable(file.string()), "5 tokens are drafted at a time unless --chain says so"));
     }
@@ -146,7 +148,10 @@ void decode(Options& o) {
   const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
   std::vector<Entry> entries;
-  for (const auto& folder : o.drafts) entries.push_back(enter_draft(folder, capacity, o));
+  for (const auto& folder : o.drafts) {
+    entries.push_back(enter_draft(folder, capacity, o, false));
+    if (o.adaptive) entries.push_back(enter_draft(folder, capacity, o, true));
+  }
   check_plan(entries, capacity, o.decode);
   Parameters<K3Target<TargetConfig>, float> target_parameters;
   examples::say_notes(load_target<TargetConfig>(o.target, target_parameters));
@@ -162,7 +167,8 @@ void decode(Options& o) {
     for (std::size_t i = 0; i < all.size(); ++i) examples::run_once(cpu, all[i], prompts, outcomes[i]);
   }
   if (o.show) examples::print_text(all, outcomes);
-  examples::print_table(all, outcomes, o);
+  if (o.json != "-") examples::print_table(all, outcomes, o);
+  if (o.json) examples::write_report(*o.json, examples::json_report(all, outcomes, o));
   if (o.decode.temperature != 0) return;
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (examples::same_tokens(outcomes[i], outcomes.front())) continue;

@@ -15,6 +15,7 @@
 #include <k3spec/io/stop_tokens.hpp>
 
 #include "../common/eagle3_form.hpp"
+#include "../common/places.hpp"
 #include "../common/program.hpp"
 
 namespace k3spec::examples {
@@ -31,7 +32,8 @@ struct Options {
   std::vector<index_t> stop_tokens;
   PenaltyOptions penalties;
   std::vector<std::pair<index_t, double>> logit_bias;
-  bool show = false;
+  bool show = false, adaptive = false;
+  std::optional<std::filesystem::path> json;
   /// Options that nothing hangs on where the likeliest token is taken.
   std::vector<const CLI::Option*> of_drawing;
 };
@@ -97,6 +99,8 @@ inline void add_options(Arguments& arguments, Options& o) {
                    "A token that does so, beside those the target's files name; may be given several times");
   arguments.number("--chain", o.decode.chain, Range<index_t>{1, longest_chain},
                    "Tokens drafted for one target forward [as many as each draft was trained for]");
+  arguments.toggle("--adaptive", o.adaptive,
+                   "Decode with each draft once more, with as many tokens drafted as are worth their time");
   add_sampling_options(arguments, o);
   arguments.number("--min-confidence", o.decode.min_confidence, DecodeOptions::min_confidence_range,
                    "DSpark ends a block before a token whose chance to be accepted, with all before it, it takes to be "
@@ -105,6 +109,7 @@ inline void add_options(Arguments& arguments, Options& o) {
                    "Runs over all prompts; times are medians, with quartiles");
   add_device_options(arguments, o.device);
   arguments.toggle("--show", o.show, "Print the generated text");
+  arguments.path("--json", o.json, "A file for all that was measured; -: standard output, with nothing else on it");
 }
 
 /// Refuses flags that change nothing.
@@ -118,6 +123,9 @@ inline void refuse_idle_flags(const Options& o) {
 /// What the flags say as a decoder takes it, before the target is loaded.
 inline void complete(Options& o) {
   refuse_idle_flags(o);
+  if (o.show && o.json == "-")
+    throw UsageError("--show", "it with --json -", "one of them: both are on standard output");
+  if (o.json && o.json != "-") check_output_file("--json", *o.json);
   for (const std::string& stop : o.decode.stop_strings) {
     if (stop.empty()) throw UsageError("--stop", shown_value(stop), "at least one byte");
   }

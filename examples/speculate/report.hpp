@@ -1,9 +1,11 @@
 #pragma once
 /// \file
-/// What the runs of a contestant were, and the table of all.
-/// defines: Outcome, run_once, same_tokens, print_text, print_table
+/// What the runs of a contestant were, the table of all, and what the rounds behind it were like.
+/// defines: Part, parts, Outcome, run_once, same_tokens, print_text, print_table
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -13,11 +15,22 @@
 
 namespace k3spec::examples {
 
+/// A part of a round.
+struct Part {
+  const char* name;
+  double DecodeStatistics::*seconds;
+};
+inline constexpr std::array<Part, 3> parts{{{"draft", &DecodeStatistics::draft_seconds},
+                                            {"verify", &DecodeStatistics::verify_seconds},
+                                            {"keep", &DecodeStatistics::keep_seconds}}};
+
 /// One contestant's runs over all prompts.
 struct Outcome {
   std::vector<DecodeResult> results;  ///< of the last run; the others' tokens are the same
   /// Milliseconds of each run: to the first token, a prompt's mean, and for each token behind it.
   std::vector<double> to_first, per_token;
+  std::vector<DecodeStatistics> statistics;  ///< of each run
+  std::vector<double> seconds;               ///< of each run, by a clock around it
 
   /// Over all prompts.
   DecodeResult sums() const {
@@ -27,6 +40,20 @@ struct Outcome {
       all.seconds_to_first_token += r.seconds_to_first_token, all.seconds_after += r.seconds_after;
     }
     return all;
+  }
+  /// Of all runs.
+  DecodeStatistics all_statistics() const {
+    DecodeStatistics all;
+    for (const auto& s : statistics) all += s;
+    return all;
+  }
+  /// Milliseconds of a part in a round: each run's mean.
+  Spread per_round(const Part& part) const {
+    std::vector<double> means;
+    for (const auto& s : statistics) {
+      if (s.passes > 0) means.push_back(1000 * s.*part.seconds / static_cast<double>(s.passes));
+    }
+    return Spread::of(means);
   }
   index_t tokens() const {
     index_t sum = 0;
@@ -42,8 +69,13 @@ struct Outcome {
 
 inline void run_once(const Cpu& cpu, const Contestant& contestant, const std::vector<std::vector<index_t>>& prompts,
                      Outcome& outcome) {
+  using Clock = std::chrono::steady_clock;
   outcome.results.clear();
+  (void)contestant.take_statistics();
+  const auto began = Clock::now();
   for (const auto& prompt : prompts) outcome.results.push_back(contestant.generate(cpu, prompt));
+  outcome.seconds.push_back(std::chrono::duration<double>(Clock::now() - began).count());
+  outcome.statistics.push_back(contestant.take_statistics());
   const DecodeResult sum = outcome.sums();
   outcome.to_first.push_back(1000 * sum.seconds_to_first_token / static_cast<double>(prompts.size()));
   const index_t behind = outcome.tokens_after_first();
@@ -76,7 +108,7 @@ inline void print_text(const std::vector<Contestant>& all, const std::vector<Out
 
 namespace detail {
 
-inline constexpr const char* row_format = "{:<8} {:>7} {:>9} {:>13} {:>24} {:>24} {:>13} {:>11}\n";
+inline constexpr const char* row_format = "{:<16} {:>7} {:>9} {:>13} {:>24} {:>24} {:>13} {:>11}\n";
 
 inline std::string or_dash(bool is_there, const std::string& text) { return is_there ? text : std::string("-"); }
 
@@ -94,14 +126,31 @@ inline void print_row(const Contestant& c, const Outcome& outcome, const Outcome
              or_dash(drafts && o.decode.temperature == 0, same_tokens(outcome, plain) ? "yes" : "NO"));
 }
 
+/// How a contestant's rounds went; of those without a draft nothing is known.
+inline void print_rounds(const Contestant& c, const Outcome& outcome) {
+  const DecodeStatistics all = outcome.all_statistics();
+  if (all.rounds == 0 || c.chain == 0) return;
+  std::string times, acceptances;
+  for (const Part& part : parts) {
+    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", part.name, outcome.per_round(part).median);
+  }
+  for (const DepthStatistics& depth : all.depths) {
+    acceptances += depth.reached > 0 ? fmt::format(" {:.1f}", 100 * depth.acceptance()) : std::string(" -");
+  }
+  fmt::print("{}: ms of a round: {}; accepted, of those reached: {} %\n", c.name, times, acceptances.substr(1));
+}
+
 }  // namespace detail
 
+/// The table, and below it a line for each draft: the time of a round's parts, and the share of drafted tokens that
+/// stayed of those whose predecessors did, for the first of a chain, the second, …
 inline void print_table(const std::vector<Contestant>& all, const std::vector<Outcome>& outcomes, const Options& o) {
   fmt::print("{} prompts, {} tokens; times are medians of {} runs, and in brackets their quartiles\n", o.prompts,
              outcomes.front().tokens(), o.repeat);
   fmt::print(detail::row_format, "draft", "drafted", "accepted", "accept length", "ms to first token",
              "ms per output token", "speed-up", "same tokens");
   for (std::size_t i = 0; i < all.size(); ++i) detail::print_row(all[i], outcomes[i], outcomes.front(), o);
+  for (std::size_t i = 0; i < all.size(); ++i) detail::print_rounds(all[i], outcomes[i]);
 }
 
 }  // namespace k3spec::examples

@@ -52,6 +52,8 @@ void for_options(F&& f) {
     o.logit_processor = [](const TextSoFar& text, auto logits) { forbid_blanks(text, logits); };
     o.verification = Verification::token;
     f(o);
+    o.adaptive_length = true;
+    f(o);
   }
 }
 
@@ -60,7 +62,10 @@ template <class Make>
 void check_far(const char* name, const Make& make) {
   for_options([&](const DecodeOptions& options) {
     const auto texts = [&](const auto& device) {
-      return texts_of(device, [&](const auto& target) { return make(target, options, device); });
+      DecodeOptions o = options;
+      // The same durations on every device, so that lengths that adapt are the same.
+      o.clock = [calls = std::uint64_t{0}, now = 0.0]() mutable { return now += Philox(3, 0).uniform(calls++); };
+      return texts_of(device, [&](const auto& target) { return make(target, o, device); });
     };
     index_t calls = 0;
     const Texts far = texts(Far{&calls});

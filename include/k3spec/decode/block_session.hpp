@@ -18,10 +18,12 @@
 #include <k3spec/config/check.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/scalar_math.hpp>
+#include <k3spec/decode/adaptive_length.hpp>
 #include <k3spec/decode/block_memory.hpp>
 #include <k3spec/decode/drafted_blocks.hpp>
 #include <k3spec/decode/drafting_lists.hpp>
 #include <k3spec/decode/sampling.hpp>
+#include <k3spec/decode/token_confidences.hpp>
 #include <k3spec/layers/prepacked.hpp>
 #include <k3spec/ops/copy.hpp>
 #include <k3spec/ops/move_rows.hpp>
@@ -41,6 +43,7 @@ class BlockSession {
   using Memory = BlockMemory<Draft, T, D>;
   using Block = BlockDraftScratch<Draft, T, D>;
   using Lists = DraftingLists<D>;
+  using Confidences = TokenConfidences<D, accumulate_t<T>>;
 
  public:
   using value_type = T;
@@ -69,7 +72,8 @@ class BlockSession {
   /// Bytes that a session of a chain up to max_chain holds beside its weights.
   static std::size_t bytes(const SessionSize& size) {
     require_size(size, max_chain, Heads::has_confidence);
-    return memory_bytes(size) + Lists::bytes(size, Heads::first_slot) + TokenChoices<D>::bytes(size.sequences);
+    return memory_bytes(size) + Lists::bytes(size, Heads::first_slot) + TokenChoices<D>::bytes(size.sequences) +
+           Confidences::bytes(confident(size));
   }
 
   /// A session without a text.
@@ -85,11 +89,12 @@ class BlockSession {
         lengths_(at(size.sequences)),
         blocks_(size.sequences, size.chain),
         latents_(lengths_.size()),
-        confidences_(lengths_.size()),
+        head_confidences_(lengths_.size()),
         arena_(device, memory_bytes(size_)),
         m_(Memory::allocate(arena_, size_)),
         lists_(device, size_, Heads::first_slot),
-        choices_(device, size.sequences) {
+        choices_(device, size.sequences),
+        confidences_(device, confident(size)) {
     for (const auto& layer : Draft::backbone(source.weights).layers) {
       absorbed_.emplace_back(device, layer.self_attn.kv_b_proj.weight.matrix());
     }
@@ -133,10 +138,13 @@ class BlockSession {
   }
 
   /// Of each sequence a block of at most counts[b] tokens, 0 to the planned chain, behind the anchor: fewer where the
-  /// product of the draft's confidences falls below min_confidence, or logits have no finite largest one.
-  /// \throws Error when nothing was appended or the chain or the sampling was not planned for
-  void draft(const D& device, std::span<const index_t> counts, std::span<const Sampling> samplings) {
-    require_draft(counts, samplings, lengths_, size_);
+  /// product of the draft's confidences falls below min_confidence, logits have no finite largest one, or more do not
+  /// pay.
+  /// \param lengths  which of them pay; none: all
+  /// \throws Error when nothing was appended or the chain, the sampling or the lengths were not planned for
+  void draft(const D& device, std::span<const index_t> counts, std::span<const Sampling> samplings,
+             AdaptiveLength* lengths = nullptr) {
+    require_draft(counts, samplings, lengths_, size_, lengths != nullptr);
     blocks_.begin(counts, Heads::first_slot);
     const index_t n = blocks_.size(), most = blocks_.most();
     if (n == 0) return;
@@ -144,7 +152,7 @@ class BlockSession {
     const Block block = Block::allocate(arena_, n, most, blocks_.rows());
     run_layers(device, block);
     heads_.begin(device, weights_.weights(), block.hidden, most, m_.logits.rows(0, n * most).matrix(), block.heads);
-    for (index_t k = 0; k < most && draft_slots(device, k, samplings, block); ++k) {
+    for (index_t k = 0; k < most && draft_slots(device, k, samplings, block, lengths); ++k) {
     }
   }
   Proposal<S> proposal(index_t sequence) const {
@@ -167,6 +175,10 @@ class BlockSession {
     return at(sequence);
   }
 
+  /// Rows of logits whose confidences are wanted.
+  static index_t confident(const SessionSize& size) {
+    return size.adaptive && !Heads::has_confidence ? size.sequences : 0;
+  }
   static std::size_t memory_bytes(const SessionSize& size) {
     return plan_bytes([&](ArenaPlan& a) {
       Memory::allocate(a, size);
@@ -215,16 +227,21 @@ class BlockSession {
   }
 
   /// Token k of the blocks. \returns whether any goes on
-  bool draft_slots(const D& device, index_t k, std::span<const Sampling> samplings, const Block& block) {
+  bool draft_slots(const D& device, index_t k, std::span<const Sampling> samplings, const Block& block,
+                   AdaptiveLength* lengths) {
     const index_t n = blocks_.size(), most = blocks_.most();
     for (index_t i = 0; i < n; ++i) lists_.previous().host(i) = blocks_.before(i, k);
     lists_.upload_previous(device);
     heads_.step(device, weights_.weights(), most, k, lists_.previous().device.rows(0, n), block.heads);
     if constexpr (Heads::has_confidence) {
-      if (size_.min_confidence > 0 && !stop_unsure(device, k, block)) return false;
+      const bool asked = size_.min_confidence > 0 || lengths != nullptr;
+      if (asked && !stop_unsure(device, k, block, lengths)) return false;
     }
     const Matrix<S> logits(m_.logits.row(k), Extents<dyn, dyn>(n, vocabulary), most * vocabulary);
     heads_.correct(device, weights_.weights(), most, k, logits, block.heads);
+    if constexpr (!Heads::has_confidence) {
+      if (lengths != nullptr && !stop_not_worth(device, logits, *lengths)) return false;
+    }
     choices_.clear();
     for (index_t i = 0; i < n; ++i) {
       const index_t b = blocks_.sequence(i), first = length(b) + 1;
@@ -234,16 +251,27 @@ class BlockSession {
     return blocks_.any_goes_on();
   }
 
-  /// Ends blocks before token k where the draft is not sure enough of it. \returns whether any goes on
-  bool stop_unsure(const D& device, index_t k, const Block& block) {
+  /// Ends blocks before token k where the draft is not sure enough of it, by its head. \returns whether any goes on
+  bool stop_unsure(const D& device, index_t k, const Block& block, AdaptiveLength* lengths) {
     const auto logits = heads_.confidence(device, weights_.weights(), block.hidden, blocks_.most(), k, block.heads);
     const index_t n = blocks_.size();
-    download(device, Vector<const S>(logits.data(), n), Vector<value_t<S>>(confidences_.data(), n));
+    download(device, Vector<const S>(logits.data(), n), Vector<value_t<S>>(head_confidences_.data(), n));
     for (index_t i = 0; i < n; ++i) {
       auto& b = blocks_[i];
       // The head gives the chance that a token stays given that those before it do.
-      b.reach *= sigmoid(static_cast<double>(confidences_[at(i)]));
-      b.goes_on = b.goes_on && b.reach >= size_.min_confidence;
+      const double confidence = sigmoid(static_cast<double>(head_confidences_[at(i)]));
+      b.reach *= confidence;
+      b.goes_on = b.goes_on && b.reach >= size_.min_confidence &&
+                  (lengths == nullptr || lengths->verifies(blocks_.sequence(i), confidence));
+    }
+    return blocks_.any_goes_on();
+  }
+  /// Ends blocks whose next token, of these logits [blocks, V], is not worth being verified. \returns as above
+  bool stop_not_worth(const D& device, const Matrix<S>& logits, AdaptiveLength& lengths) {
+    const auto confidences = confidences_.of(device, logits);
+    for (index_t i = 0; i < blocks_.size(); ++i) {
+      auto& b = blocks_[i];
+      b.goes_on = b.goes_on && lengths.verifies(blocks_.sequence(i), static_cast<double>(confidences[at(i)]));
     }
     return blocks_.any_goes_on();
   }
@@ -255,12 +283,13 @@ class BlockSession {
   std::vector<Absorbed> absorbed_;
   std::vector<index_t> lengths_;  // of each context
   DraftedBlocks blocks_;
-  std::vector<LatentSequence<E>> latents_;  // of each block
-  std::vector<value_t<S>> confidences_;     // of each block
+  std::vector<LatentSequence<E>> latents_;    // of each block
+  std::vector<value_t<S>> head_confidences_;  // of each block
   arena_t<D> arena_;
   Memory m_;
   Lists lists_;
   TokenChoices<D> choices_;
+  Confidences confidences_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

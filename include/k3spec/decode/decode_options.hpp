@@ -13,6 +13,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/range.hpp>
+#include <k3spec/decode/decode_statistics.hpp>
 #include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/stop_strings.hpp>
 #include <k3spec/decode/verify.hpp>
@@ -76,6 +77,12 @@ struct DecodeOptions {
   double min_confidence = 0;
   /// The rule by which drafted tokens stay at a temperature; see decode/verify.hpp.
   Verification verification = Verification::block;
+  /// As many tokens are drafted as are worth their time, up to `chain` (decode/adaptive_length.hpp). What is measured
+  /// decides: a run's rounds are no other's, and at a temperature neither are its tokens, but for their distribution,
+  /// for which texts that are decoded together need seeds of their own. Greedy tokens are the same.
+  bool adaptive_length = false;
+  /// By which DecodeStatistics and costs are measured, not DecodeResult.
+  DecodeClock clock = {};
 
   Sampling sampling() const { return {temperature, seed, truncation}; }
   Sampling draft_sampling() const { return {temperature, seed, draft_truncation.value_or(truncation)}; }

@@ -24,6 +24,7 @@ struct SessionSize {
   bool sampled = false;       ///< tokens are drawn at a temperature
   double min_confidence = 0;  ///< see DecodeOptions
   index_t sequences = 1;
+  bool adaptive = false;  ///< an AdaptiveLength may come with a draft
 };
 
 /// Sequences on their way through a draft, on a device. `Source` is what a session is made of; `taps(layers, target
@@ -90,10 +91,12 @@ void require_append(const Matrix<const T>& states, std::span<const index_t> ids,
 }
 
 /// Refuses a draft that cannot be made.
+/// \param adapts  lengths that adapt are asked for
 /// \throws Error when nothing was appended to a sequence that is to draft, or its chain is longer than planned or drawn
-///         when that was not planned
+///         when that was not planned, nor that lengths adapt
 inline void require_draft(std::span<const index_t> counts, std::span<const Sampling> samplings,
-                          std::span<const index_t> lengths, const SessionSize& size) {
+                          std::span<const index_t> lengths, const SessionSize& size, bool adapts = false) {
+  if (adapts && !size.adaptive) throw Error("draft: lengths", "some that adapt", "none, as planned");
   if (counts.size() != lengths.size() || samplings.size() != lengths.size()) {
     throw Error("draft: counts and samplings", fmt::format("{} and {}", counts.size(), samplings.size()),
                 fmt::format("{} of each", lengths.size()));

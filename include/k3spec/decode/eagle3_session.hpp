@@ -14,10 +14,12 @@
 #include <vector>
 
 #include <k3spec/core/require_shape.hpp>
+#include <k3spec/decode/adaptive_length.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/eagle3_lists.hpp>
 #include <k3spec/decode/eagle3_memory.hpp>
 #include <k3spec/decode/sampling.hpp>
+#include <k3spec/decode/token_confidences.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
 #include <k3spec/layers/prepacked.hpp>
 #include <k3spec/ops/chain_attention.hpp>
@@ -33,6 +35,7 @@ class Eagle3Session {
   using Memory = Eagle3Memory<Draft, E>;
   using Lists = Eagle3Lists<D>;
   using Step = typename Memory::Step;
+  using Confidences = TokenConfidences<D, accumulate_t<T>>;
 
  public:
   using value_type = T;
@@ -65,7 +68,8 @@ class Eagle3Session {
   /// Bytes that a session of a chain up to max_chain holds beside its weights.
   static std::size_t bytes(const SessionSize& size) {
     require_size(size, max_chain, false);
-    return memory_bytes(size) + Lists::bytes(size) + TokenChoices<D>::bytes(size.sequences);
+    return memory_bytes(size) + Lists::bytes(size) + TokenChoices<D>::bytes(size.sequences) +
+           Confidences::bytes(confident(size));
   }
 
   /// A session without a text.
@@ -78,12 +82,14 @@ class Eagle3Session {
         size_(require_size(size, max_chain, false)),
         lengths_(static_cast<std::size_t>(size.sequences)),
         drafted_(lengths_.size()),
+        limits_(lengths_.size()),
         order_(lengths_.size()),
         tokens_(static_cast<std::size_t>(size.sequences * size.chain)),
         arena_(device, memory_bytes(size_)),
         m_(Memory::allocate(arena_, size_)),
         lists_(device, size_),
-        choices_(device, size.sequences) {
+        choices_(device, size.sequences),
+        confidences_(device, confident(size)) {
     if (static_cast<index_t>(to_target_.size()) != Draft::draft_vocabulary) {
       throw Error("draft vocabulary", std::to_string(to_target_.size()), std::to_string(Draft::draft_vocabulary));
     }
@@ -129,12 +135,16 @@ class Eagle3Session {
   }
 
   /// A chain of counts[b] tokens, 0 to the planned chain, behind the last appended position of sequence b; fewer where
-  /// logits have no finite largest one.
-  /// \throws Error when nothing was appended or the chain or the sampling was not planned for
-  void draft(const D& device, std::span<const index_t> counts, std::span<const Sampling> samplings) {
-    require_draft(counts, samplings, lengths_, size_);
+  /// logits have no finite largest one, or more do not pay.
+  /// \param lengths  which of them pay; none: all
+  /// \throws Error when nothing was appended or the chain, the sampling or the lengths were not planned for
+  void draft(const D& device, std::span<const index_t> counts, std::span<const Sampling> samplings,
+             AdaptiveLength* lengths = nullptr) {
+    require_draft(counts, samplings, lengths_, size_, lengths != nullptr);
     std::fill(drafted_.begin(), drafted_.end(), 0);
-    index_t n = order_chains(counts);
+    std::copy(counts.begin(), counts.end(), limits_.begin());
+    if (lengths != nullptr) end_chains(*lengths, 0);
+    index_t n = order_chains();
     Rows<const E, Draft::hidden> in = m_.chain_hidden;
     for (index_t k = 0; n > 0; ++k) {
       Step s = m_.steps[at(k)].rows(0, n);
@@ -150,10 +160,11 @@ class Eagle3Session {
       }
       attend(device, s, k);
       Draft::template after_attention<E>(device, weights_.weights(), s, in);
-      choose(device, s, samplings, k);
+      choose(device, s, samplings, k, lengths);
+      if (lengths != nullptr) end_chains(*lengths, k + 1);
       in = s.out;
       // Longest chains first: those that go on stand where they stood.
-      while (n > 0 && counts[at(order_[at(n - 1)])] <= k + 1) --n;
+      while (n > 0 && limits_[at(order_[at(n - 1)])] <= k + 1) --n;
     }
   }
   Proposal<S> proposal(index_t sequence) const {
@@ -174,6 +185,8 @@ class Eagle3Session {
     return at(sequence);
   }
 
+  /// Rows of logits whose confidences are wanted.
+  static index_t confident(const SessionSize& size) { return size.adaptive ? size.sequences : 0; }
   static std::size_t memory_bytes(const SessionSize& size) {
     return plan_bytes([&](ArenaPlan& a) { Memory::allocate(a, size); });
   }
@@ -193,12 +206,12 @@ class Eagle3Session {
   }
 
   /// Sets order_. \returns how many sequences draft
-  index_t order_chains(std::span<const index_t> counts) {
+  index_t order_chains() {
     std::iota(order_.begin(), order_.end(), 0);
     std::sort(order_.begin(), order_.end(), [&](index_t a, index_t b) {
-      return counts[at(a)] != counts[at(b)] ? counts[at(a)] > counts[at(b)] : a < b;
+      return limits_[at(a)] != limits_[at(b)] ? limits_[at(a)] > limits_[at(b)] : a < b;
     });
-    const auto idle = [&](index_t b) { return counts[at(b)] == 0; };
+    const auto idle = [&](index_t b) { return limits_[at(b)] == 0; };
     return std::find_if(order_.begin(), order_.end(), idle) - order_.begin();
   }
 
@@ -217,21 +230,38 @@ class Eagle3Session {
                     cached.host.rows(0, n), s.attended());
   }
 
+  /// Ends chains of k tokens for which one more step does not pay.
+  void end_chains(const AdaptiveLength& lengths, index_t k) {
+    for (index_t b = 0; b < size_.sequences; ++b) {
+      if (limits_[at(b)] > k && (drafted_[at(b)] < k || !lengths.goes_on(b))) limits_[at(b)] = drafted_[at(b)];
+    }
+  }
+  /// Ends chains of k tokens whose next one is not worth being verified. \param n  rows of logits
+  void end_unsure(const D& device, index_t n, index_t k, AdaptiveLength& lengths) {
+    const auto confidences = confidences_.of(device, m_.logits.rows(0, n).matrix());
+    for (index_t i = 0; i < n; ++i) {
+      index_t& limit = limits_[at(order_[at(i)])];
+      if (limit > k && !lengths.verifies(order_[at(i)], static_cast<double>(confidences[at(i)]))) limit = k;
+    }
+  }
+
   /// Token k of the chains, as the target's ids.
-  void choose(const D& device, const Step& s, std::span<const Sampling> samplings, index_t k) {
+  void choose(const D& device, const Step& s, std::span<const Sampling> samplings, index_t k, AdaptiveLength* lengths) {
     const index_t n = s.out.extent(0);
     Draft::head_input(device, weights_.weights(), s.out, m_.head_in.rows(0, n));
     Draft::compute_logits(device, weights_.weights(), m_.head_in.rows(0, n), m_.logits.rows(0, n));
+    if (lengths != nullptr) end_unsure(device, n, k, *lengths);
+    const auto goes_on = [&](index_t b) { return drafted_[at(b)] == k && limits_[at(b)] > k; };
     choices_.clear();
     for (index_t i = 0; i < n; ++i) {
       const index_t b = order_[at(i)], first = length(b) + 1;
-      if (drafted_[at(b)] == k) choices_.add({i, samplings[at(b)], Decision::draft, first + k, first});
+      if (goes_on(b)) choices_.add({i, samplings[at(b)], Decision::draft, first + k, first});
     }
     auto token = choices_.choose(device, m_.logits.rows(0, n).matrix()).begin();
     index_t drawn = 0;
     for (index_t i = 0; i < n; ++i) {
       const index_t b = order_[at(i)], place = b * size_.chain + k;
-      const index_t chosen = drafted_[at(b)] == k ? *token++ : -1;
+      const index_t chosen = goes_on(b) ? *token++ : -1;
       tokens_[at(place)] = chosen < 0 ? 0 : to_target_[at(chosen)];
       if (chosen < 0) {
         // What goes on beside it must not meet numbers that are none.
@@ -255,12 +285,14 @@ class Eagle3Session {
   std::vector<index_t> to_target_;
   SessionSize size_;
   std::vector<index_t> lengths_, drafted_;  // of each sequence
+  std::vector<index_t> limits_;             // of each sequence: how far its chain goes
   std::vector<index_t> order_;              // the sequences that draft, longest chains first
   std::vector<index_t> tokens_;             // [sequences · chain]
   arena_t<D> arena_;
   Memory m_;
   Lists lists_;
   TokenChoices<D> choices_;
+  Confidences confidences_;
   buffer_t<D, index_t> columns_;  // to_target_, where tokens are drawn
 };
 

@@ -5,6 +5,7 @@
 
 #include <k3spec/config/complete.hpp>
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/decode/adaptive_length.hpp>
 #include <k3spec/decode/draft_session.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -35,7 +36,7 @@ class NoDraft {
 
   void reset(index_t) {}
   void append(const D&, const Matrix<const E>&, std::span<const index_t>, std::span<const index_t>) {}
-  void draft(const D&, std::span<const index_t>, std::span<const Sampling>) {}
+  void draft(const D&, std::span<const index_t>, std::span<const Sampling>, AdaptiveLength* = nullptr) {}
   Proposal<S> proposal(index_t) const { return {}; }
 };
 

@@ -9,11 +9,11 @@
 #include <exception>
 #include <limits>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <k3spec/config/complete.hpp>
+#include <k3spec/decode/drafting.hpp>
 #include <k3spec/decode/next_token.hpp>
 #include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/session_sizes.hpp>
@@ -41,26 +41,32 @@ class Rounds {
         capacity_(size.capacity),
         texts_(options, size.texts),
         target_(target, taps, target_size(options, chain, size), device),
-        draft_(make_session(target, std::move(draft), draft_size(options, chain, size), device)),
+        draft_(target, std::move(draft), options, chain, size, device),
         next_token_(device, TargetConfig::vocab_size),
         verifier_(device, verified_texts(options, size), verified_texts(options, size) * chain),
         ids_(at(draft_size(options, chain, size).rows)),
         next_(ids_.size()),
         counts_(at(size.texts)),
         choices_(counts_.size()),
-        samplings_(counts_.size()),
-        round_(counts_.size()) {}
+        round_(counts_.size()) {
+    statistics_.depths.resize(at(chain));
+  }
 
   /// Bytes that rounds hold, as far as they depend on what is given here.
   static std::size_t bytes(const DecodeOptions& options, index_t chain, const DecoderSize& size) {
     const index_t texts = verified_texts(options, size);
     return OfTarget::bytes(Session::states / TargetConfig::hidden_size, target_size(options, chain, size)) +
-           Session::bytes(draft_size(options, chain, size)) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
-           Verifier<D, Plain>::bytes(texts, texts * chain);
+           Drafting<Session, D>::bytes(options, chain, size) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
+           Verifier<D, Plain>::bytes(texts, texts * chain) + sizeof(DepthStatistics) * at(chain);
   }
 
   index_t chain() const { return chain_; }
   void reseed(std::uint64_t seed) { options_.seed = seed; }
+  const DecodeStatistics& statistics() const { return statistics_; }
+  void reset_statistics() {
+    statistics_ = {};
+    statistics_.depths.resize(at(chain_));
+  }
   RunningTexts& texts() { return texts_; }
   const RunningTexts& texts() const { return texts_; }
 
@@ -68,15 +74,14 @@ class Rounds {
   index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed) {
     const index_t text =
         texts_.add(prompt, options_, seed.value_or(options_.seed), capacity_, TargetConfig::vocab_size, chain_);
-    target_.reset(text), draft_.reset(text);
-    samplings_[at(text)] = options_.draft_sampling();
-    samplings_[at(text)].seed = texts_[text].sampling.seed;
+    target_.reset(text), draft_.reset(text, texts_[text].sampling.seed);
     return text;
   }
 
   /// Reads up to prefill_chunk tokens of prompts that are not read yet, those first that came first.
   void read_prompts(const D& device) {
     if (!texts_.share(options_.prefill_chunk, counts_)) return;
+    Laps laps(options_.clock);
     index_t n = 0;
     for (index_t b = 0; b < texts_.places(); ++b) {
       RunningText& t = texts_[b];
@@ -97,18 +102,32 @@ class Rounds {
       texts_[b].guarded([&] { next_[at(n - 1)] = begin(device, b); });
     }
     draft_.append(device, target_.tapped(n), first(next_, n), counts_);
+    ++statistics_.prefills, statistics_.prefill_seconds += laps.next();
   }
 
   /// One round of every text that has begun and not ended: draft, verify, keep, roll back.
   void extend_texts(const D& device) {
     const auto running = texts_.running();
     if (running.empty()) return;
+    Laps laps(options_.clock);
     std::fill(counts_.begin(), counts_.end(), 0);
     // The target adds one token of its own.
     for (const index_t b : running) counts_[at(b)] = std::min(chain_, texts_[b].text.left() - 1);
-    draft_.draft(device, counts_, samplings_);
+    draft_.draft(device, counts_);
+    const double drafting = laps.next();
     run_target(device, running);
     verify(device, running);
+    const double verifying = laps.next();
+    keep_all(device, running);
+    const double keeping = laps.next();
+    draft_.end_round(drafting, verifying, keeping);
+    ++statistics_.passes, statistics_.draft_seconds += drafting;
+    statistics_.verify_seconds += verifying, statistics_.keep_seconds += keeping;
+  }
+
+ private:
+  /// What stays of every text's proposal, and the draft's cache with it.
+  void keep_all(const D& device, std::span<const index_t> running) {
     index_t n = 0;
     for (const index_t b : running) {
       RunningText& t = texts_[b];
@@ -120,7 +139,6 @@ class Rounds {
     if (n > 0) draft_.append(device, target_.gather_tapped(device, counts_), first(next_, n), counts_);
   }
 
- private:
   /// A text in this round.
   struct Round {
     index_t position = 0;            ///< of the first drafted token
@@ -134,17 +152,6 @@ class Rounds {
   static std::span<index_t> first(std::vector<index_t>& v, index_t n) { return std::span(v).first(at(n)); }
   static index_t verified_texts(const DecodeOptions& options, const DecoderSize& size) {
     return options.temperature == 0 ? 0 : size.texts;
-  }
-
-  /// A session that is made on a device, or one that needs none.
-  static Session make_session(const typename OfTarget::Target& target, typename Session::Source source,
-                              const SessionSize& size, const D& device) {
-    using Source = typename Session::Source;
-    if constexpr (std::is_constructible_v<Session, decltype(target), Source, const SessionSize&, const D&>) {
-      return Session(target, std::move(source), size, device);
-    } else {
-      return Session(target, std::move(source), size);
-    }
   }
 
   /// \returns a text's first token
@@ -232,6 +239,9 @@ class Rounds {
     RunningText& t = texts_[b];
     if (t.is_finished()) return 0;
     const auto [position, sound, drawn, verdict] = round_[at(b)];
+    const index_t drafted = draft_.proposal(b).size(), verified = std::min(drafted, sound);
+    statistics_.count(drafted, verified, verdict.accepted);
+    draft_.verified(b, verified, verdict.accepted);
     target_.accept(b, verdict.accepted + 1);
     std::copy_n(draft_.proposal(b).tokens.begin(), verdict.accepted, fresh.begin());
     fresh[at(verdict.accepted)] = verdict.next;
@@ -257,13 +267,13 @@ class Rounds {
   index_t chain_, capacity_;
   RunningTexts texts_;
   OfTarget target_;
-  Session draft_;
+  Drafting<Session, D> draft_;
   NextToken<D, Plain> next_token_;
   Verifier<D, Plain> verifier_;
   // Of one forward: what goes into it, the tokens one position later, and per text how many, and how many to choose.
   std::vector<index_t> ids_, next_, counts_, choices_;
-  std::vector<Sampling> samplings_;  // by which each text is drafted
-  std::vector<Round> round_;         // of each text
+  std::vector<Round> round_;  // of each text
+  DecodeStatistics statistics_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

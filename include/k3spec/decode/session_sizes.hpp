@@ -28,7 +28,8 @@ inline SessionSize draft_size(const DecodeOptions& options, index_t chain, const
           .chain = chain,
           .sampled = options.temperature != 0,
           .min_confidence = options.min_confidence,
-          .sequences = texts};
+          .sequences = texts,
+          .adaptive = options.adaptive_length};
 }
 
 /// The target's: a forward is of prompts, or of all chains with the token before each.

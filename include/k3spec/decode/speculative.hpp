@@ -65,6 +65,10 @@ class SpeculativeDecoder {
   /// What texts added from now on draw, unless they are told otherwise; see DecodeOptions.
   void reseed(std::uint64_t seed) { rounds_.reseed(seed); }
 
+  /// Of all texts, also those that are on their way or were taken, since the decoder was made or this was last reset.
+  const DecodeStatistics& statistics() const { return rounds_.statistics(); }
+  void reset_statistics() { rounds_.reset_statistics(); }
+
   // ---- One text, or a number of them
 
   /// Greedy: equals PlainDecoder::generate, token for token. At a temperature: equals it in distribution. So it is with
