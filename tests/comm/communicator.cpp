@@ -157,6 +157,15 @@ TEST_CASE("a rank that throws, leaves, ends early or never comes wakes the other
   };
   auto own = alone();
   CHECK_THROWS_WITH_AS(own.sum(std::span<double>()), left.c_str(), Error);
+  // A communicator in whose place another one has come is gone as well.
+  ThreadGroup two(2), one(1);
+  auto stays = two.take(0), replaced = two.take(1);
+  replaced = one.take(0);
+  CHECK_THROWS_WITH_AS(stays.sum(std::span<double>()), left.c_str(), Error);
+  double x = 3;
+  replaced.sum(std::span(&x, 1));
+  CHECK(x == 3);
+  CHECK(replaced.size() == 1);
 }
 
 TEST_CASE("a rank is taken once, and a group has ranks") {

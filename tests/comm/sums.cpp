@@ -1,6 +1,8 @@
 // What objectives count is summed over ranks whole: no number is forgotten.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <string>
 #include <vector>
 
 #include <k3spec/comm/single.hpp>
@@ -65,6 +67,19 @@ void check_sum(Make make) {
   CHECK(same(own, make(1)));
 }
 
+/// One count, and as many doubles as are asked for.
+struct Uneven {
+  std::int64_t count = 1;
+  std::array<double, 3> doubles{1, 1, 1};
+  std::size_t used = 3;
+
+  template <class V>
+  void visit_sums(V&& v) {
+    v(count);
+    for (std::size_t i = 0; i < used; ++i) v(doubles[i]);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("totals and metrics of all ranks are those that += makes of them") {
@@ -80,4 +95,13 @@ TEST_CASE("objects of unequally many sums are no sum") {
   const auto errors =
       test::on_ranks(2, [&](ThreadRank& comm) { sum(comm, own[static_cast<std::size_t>(comm.rank())]); });
   for (const auto& e : errors) CHECK(e == "sum over ranks: rank 1: found 12 counts, wanted 8 counts, as rank 0");
+  // Nothing has changed, although the counts, summed first, are equally many.
+  std::vector<Uneven> uneven(2);
+  uneven[1].used = 2;
+  CHECK(test::on_ranks(2, [&](ThreadRank& comm) { sum(comm, uneven[static_cast<std::size_t>(comm.rank())]); }) ==
+        std::vector<std::string>(2, "sum over ranks: rank 1: found 2 doubles, wanted 3 doubles, as rank 0"));
+  for (const Uneven& one : uneven) {
+    CHECK(one.count == 1);
+    CHECK(one.doubles == std::array<double, 3>{1, 1, 1});
+  }
 }

@@ -52,6 +52,27 @@ TEST_CASE_TEMPLATE("a mirror has its arrays on both sides, in as many bytes as p
   CHECK_THROWS_WITH_AS(MirrorPlan<D>{}.template take<float>(-1), doctest::Contains("elements: found -1"), Error);
 }
 
+TEST_CASE_TEMPLATE("what is copied has as many elements as there is room for, of rows with gaps, too", D, Cpu, Far) {
+  const D device{};
+  std::vector<float> x(3 * 4, 1);
+  buffer_t<D, float> memory(device, 12);
+  const auto there = [&](index_t n) { return Vector<element_t<D, float>>(memory.data(), n); };
+  const auto seen = [&](index_t n) { return Vector<const element_t<D, float>>(memory.data(), n); };
+  const Vector<const float> five(x.data(), 5);
+  CHECK_THROWS_WITH_AS(upload(device, five, there(4)), "upload: found 4 elements, wanted 5", Error);
+  CHECK_THROWS_WITH_AS(upload(device, five, there(6)), "upload: found 6 elements, wanted 5", Error);
+  CHECK_THROWS_WITH_AS(download(device, seen(4), Vector<float>(x.data(), 3)), "download: found 3 elements, wanted 4",
+                       Error);
+  CHECK_THROWS_WITH_AS(download(device, seen(4), Vector<float>(x.data(), 5)), "download: found 5 elements, wanted 4",
+                       Error);
+  const Matrix<const float> packed(x.data(), 3, 3), cut(x.data(), Extents<dyn, dyn>(3, 3), 4);
+  for (const auto& rows : {packed, cut}) {
+    CHECK_THROWS_WITH_AS(upload_rows<float>(device, rows, there(8)), "upload: found 8 elements, wanted 9", Error);
+    CHECK_THROWS_WITH_AS(upload_rows<float>(device, rows, there(12)), "upload: found 12 elements, wanted 9", Error);
+  }
+  CHECK(on_device<D, float>(seen(12)) == std::vector<float>(12));
+}
+
 TEST_CASE_TEMPLATE("what is held for a device is the tensor itself or a copy, of rows with gaps, too", D, Cpu, Far) {
   const D device{};
   std::vector<float> x(3 * 4);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/view.hpp>
 
 using namespace k3spec;
@@ -120,6 +121,20 @@ TEST_CASE("empty views and single rows are packed") {
   CHECK(Rows<float, 8>(nullptr, Extents<dyn, 8>(1), 100).is_packed());
   CHECK_FALSE(Rows<float, 8>(nullptr, Extents<dyn, 8>(2), 100).is_packed());
   CHECK(Rows<float, 8>(nullptr, 3).rows(3, 0).size() == 0);
+}
+
+TEST_CASE("a shape is its rows and its columns, not how many elements there are") {
+  auto data = counted(12);
+  const auto refused = [&](const auto& x, index_t rows, index_t columns, const char* message) {
+    CHECK_THROWS_WITH_AS(require_shape("x", x, rows, columns), message, Error);
+  };
+  const Matrix<int> a(data.data(), 3, 4);
+  CHECK_NOTHROW(require_shape("x", a, 3, 4));
+  refused(a, 4, 3, "x: found 3 x 4, wanted 4 x 3");
+  refused(a, 6, 2, "x: found 3 x 4, wanted 6 x 2");
+  refused(Matrix<int>(data.data(), 0, 4), 0, 3, "x: found 0 x 4, wanted 0 x 3");
+  CHECK_NOTHROW(require_shape("x", View<int, dyn, 2, 3>(data.data(), 2), 2, 6));
+  refused(View<int, dyn, 2, 3>(data.data(), 2), 4, 3, "x: found 2 x 6, wanted 4 x 3");
 }
 
 TEST_CASE("elements beyond 2^31 are reached") {

@@ -1,6 +1,8 @@
 // The laws of the DFlash and DSpark objectives, drafts included.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include <tests/laws/check_laws.hpp>
@@ -199,6 +201,10 @@ void nothing_supervised() {
 template <class Law>
 void remembers_nothing() {
   Trial<Law> fresh({3, 7}, 5), used({3, 7}, 5), other({3, 7});
+  // The batch before supervises slots that this one does not, and none of its numbers is one.
+  std::fill(other.fixture().loss_mask.begin(), other.fixture().loss_mask.end(), std::uint8_t{1});
+  std::fill(other.fixture().keep.begin(), other.fixture().keep.end(), std::uint8_t{1});
+  for (auto& x : other.x) std::fill(x.begin(), x.end(), NAN);
   std::swap(other.fixture().objective, used.fixture().objective);
   other.run();
   std::swap(other.fixture().objective, used.fixture().objective);

@@ -1,6 +1,9 @@
 // The laws of the whole EAGLE-3 draft with Kimi K3's block, and what its objective refuses and forgets.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include <tests/laws/check_laws.hpp>
 #include <tests/laws/draft_laws.hpp>
 #include <tests/support/ttt_numbers.hpp>
@@ -65,6 +68,9 @@ TEST_CASE("nothing supervised: loss 0 and gradients 0, not NaN") {
 TEST_CASE("an objective remembers nothing of the batch before, and plans its memory to the byte") {
   Objective fresh({3, 7}, 5), used({3, 7}, 5);
   Objective other({3, 7});
+  // The batch before supervises rows that this one does not, and none of its numbers is one.
+  std::fill(other.fixture().loss_mask.begin(), other.fixture().loss_mask.end(), std::uint8_t{1});
+  for (auto& x : other.x) std::fill(x.begin(), x.end(), NAN);
   std::swap(other.fixture().objective, used.fixture().objective);
   other.run();
   std::swap(other.fixture().objective, used.fixture().objective);

@@ -116,6 +116,8 @@ TEST_CASE("a place that is gone or stands twice is an error, and so is a list th
         "l.txt:16: m: overlaps another");
   CHECK(error_of("mistake m\nin a.hpp\nfrom x + 1\nto x\n") == "l.txt:1: m: needs in, from, to and test");
   CHECK(error_of("mistake m\nin a.hpp\nfrom x + 1\n" + test) == "l.txt:1: m: only a statement can be left out");
+  CHECK(error_of("mistake m\nin a.hpp\nfrom x, 1\nto x\n" + test) == "l.txt:1: m: several expressions instead of one");
+  CHECK(error_of("mistake m\nin a.hpp\nfrom f(x, 1)\nto x\n" + test) == "l.txt:1: m: stands 0 times in a.hpp: f(x, 1)");
   CHECK(error_of("mistake m\nin a.hpp\nfrom x + 1\nfrom x\n") == "l.txt:1: m: 'from' twice");
   CHECK(error_of("mistake m\nat a.hpp\n") == "l.txt:1: m: unknown field 'at'");
   CHECK(error_of("mistake m\ntest ops/rope.cpp\n") == "l.txt:1: m: test without a filter: FILE | CASES");

@@ -72,9 +72,22 @@ inline void set(Mistake& m, const std::string& key, const std::string& value) {
   }
 }
 
+/// Whether a comma stands outside of all brackets. Commas between templates' arguments count, too.
+inline bool is_several(const std::string& text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+    if (c == ',' && depth == 0) return true;
+  }
+  return false;
+}
+
 inline void check(Mistake& m) {
   if (m.header.empty() || m.from.empty() || m.tests.empty()) fail(m, "needs in, from, to and test");
   if (m.to.empty() && !m.is_statement()) fail(m, "only a statement can be left out");
+  // In brackets of its own, as planted, a list would be its last expression: wrong without the mistake, too.
+  if (!m.is_statement() && (is_several(m.from) || is_several(m.to))) fail(m, "several expressions instead of one");
   if (m.near.empty()) m.near = m.from;
 }
 

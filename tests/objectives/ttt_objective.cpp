@@ -110,6 +110,43 @@ TEST_CASE("nothing to teach: loss 0 and gradients 0, not NaN") {
   nothing_is_zero<DeepSeekOfOne>();
 }
 
+TEST_CASE("a step that nothing supervises is 0, beside steps that something does") {
+  const auto check = []<class Config>(Config) {
+    for (const TttLoss& loss : losses) {
+      CAPTURE(static_cast<int>(loss.lk));
+      const Outcome<Config> o(Data<Config>(2, 3), loss);
+      CHECK(o.result.step_supervised[0] > 0);
+      CHECK(o.result.step_supervised[2] == 0);
+      CHECK(o.result.step_losses[2] == 0);
+      CHECK(o.finite());
+      CHECK_FALSE(o.zero());
+    }
+  };
+  check(K3{});
+  check(DeepSeek{});
+}
+
+TEST_CASE("nothing to teach leaves the states' gradient as it was where it is added to") {
+  using Draft = Eagle3Draft<K3>;
+  Data<K3> empty(2, 6);
+  std::fill(empty.loss_mask.begin(), empty.loss_mask.end(), std::uint8_t{0});
+  TttObjective<Draft, double> objective(empty.rows, steps);
+  Gradients<Draft, double> gradients;
+  gradients.zero();
+  const auto d_w = gradients.weights();
+  std::vector<double> d_aux(empty.aux.size(), 7);
+  const Matrix<double> view(d_aux.data(), empty.rows, Draft::aux_width);
+  const auto run = [&](Into into) {
+    objective.forward_backward(Cpu{1}, Outcome<K3>::parameters().weights(), d_w, empty.batch(), empty.teacher(),
+                               std::nullopt, {view, into});
+  };
+  run(Into::accumulate);
+  run(Into::nothing);
+  CHECK(d_aux == std::vector<double>(d_aux.size(), 7));
+  run(Into::overwrite);
+  CHECK(d_aux == std::vector<double>(d_aux.size()));
+}
+
 TEST_CASE_TEMPLATE("nothing to teach is 0 in other precisions, too", T, float, bfloat16) {
   const auto check = []<class Config>(Config) {
     using Draft = Eagle3Draft<Config>;

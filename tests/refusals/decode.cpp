@@ -164,6 +164,10 @@ TEST_CASE("a target session") {
     s.forward(device, span_of(ids), counts, choices);
   };
   refuses({"decode/target_session.hpp forward"}, forward);
+  // Of 3 choices that were planned, two sequences cannot have 2 each.
+  CHECK_THROWS_WITH_AS(
+      s.forward(device, std::vector<index_t>{0, 1, 2, 3}, std::array<index_t, 2>{2, 2}, std::array<index_t, 2>{2, 2}),
+      "target session: choices: found 2 from 0, wanted some of 1", Error);
   Arguments right;
   forward(right);
   refuses({"decode/target_session.hpp gather_tapped"}, [&](Arguments& a) {
@@ -190,6 +194,9 @@ TEST_CASE("choosing a token") {
     choices.choose(device, a.of<float>(1, a.least("logits", 1)), {.row = a.index("logits: row", 0, 1)});
     choices.choose(device, a.of<float>(1, a.least("logits", 1)), {.sampling = {.temperature = 1}});
   });
+  TokenChoices<> one(device, 1);
+  one.add({});
+  CHECK_THROWS_WITH_AS(one.add({}), "sampling: draws: found 1, wanted 0 to 0", Error);
   TextSoFar text;
   static const std::vector<index_t> tokens{0, 4};
   text.tokens = tokens;

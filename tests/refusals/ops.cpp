@@ -171,6 +171,17 @@ TEST_CASE("Kimi delta attention") {
                                                    a.matrix<const float>("beta", 4, 2, Blame::any),
                                                    a.matrix<float>("o", 4, 2 * 4, Blame::any), &sequence, 1});
   });
+  // Rows of one distance, in all of them.
+  Arguments a;
+  const auto wide = a.of<float>(4, 10);
+  for (const std::size_t other : {0U, 1U, 2U, 3U, 4U}) {
+    std::array<Matrix<float>, 5> x;
+    for (auto& one : x) one = a.of<float>(4, 8);
+    x[other] = wide.columns(0, 8);
+    CHECK_THROWS_WITH_AS(
+        kda_recurrence(device, KdaRecurrence<float, 4>{x[0], x[1], x[2], x[3], a.of<float>(4, 2), x[4], nullptr, 0}),
+        doctest::Contains("from row to row"), Error);
+  }
 }
 
 TEST_CASE("experts") {
@@ -315,7 +326,7 @@ TEST_CASE("attention of test-time-training steps") {
     return Problem{{2, 3, 3}, q, steps<const float>(a, "steps"), {}, 1};
   };
   refuses({"ops/chain_attention.hpp chain_attention"}, [](Arguments& a) {
-    const std::array<CachedRows, 3> seen{{{0, 2}, {a.index("cached rows", 2, 6), 3}, {0, 1}}};
+    const std::array<CachedRows, 3> seen{{{0, a.least("cached rows", 1)}, {a.index("cached rows", 2, 6), 3}, {0, 1}}};
     const auto cached = [&](index_t n) { return Vector<const CachedRows>(seen.data(), n); };
     AttentionSteps<const float> drafted;
     drafted.add({a.matrix<float>("steps: kv", 2, heads * (nope + v)), a.matrix<float>("steps: k_rope", 2, rope)});
@@ -346,6 +357,7 @@ TEST_CASE("attention of test-time-training steps") {
     const index_t first = a.index("span", 1, 2);
     AttentionSteps<const float> all;
     all.add({Matrix<const float>(a.memory<float>(42), 3, 14), Matrix<const float>(a.memory<float>(6), 3, 2)});
+    all.add(keys<const float>(a, "steps", 2));  // a later step's keys are as many as there are queries
     const Problem late{{1, 2, 3, first}, Matrix<const float>(a.memory<float>(20), 2, 10), all, {}, 1};
     ttt_attention_forward(device, late,
                           AttentionResult<float>{Matrix<float>(a.memory<float>(16), 2, 8),

@@ -133,15 +133,35 @@ TEST_CASE("20 steps, resumed, and 20 more are 40 unbroken ones, bit for bit") {
 }
 
 TEST_CASE("settings come back exactly") {
-  auto s = settings();
-  s.lk = LkLoss::lambda;
-  s.lk_kl_scale = 0.25, s.lk_kl_decay = 1.5;
-  s.fc_init = FcInit::last_identity;
-  s.packing = Packing::apart;
-  CHECK(settings_json(s)["lk"] == "lambda");
-  CHECK(settings_json(s)["fc_init"] == "last_identity");
-  CHECK(settings_json(s)["packing"] == "apart");
-  CHECK(settings_json(settings_from_json(io::parse_json(settings_json(s).dump(), "test"), "test")) == settings_json(s));
+  // Each with a number of its own, so that none is written or read in another's place.
+  TrainSettings s;
+  s.batch = 2, s.accumulate = 3, s.length = 14, s.ttt_steps = 6, s.anchors = 7;
+  s.lk = LkLoss::lambda, s.lk_kl_scale = 0.25, s.lk_kl_decay = 1.5;
+  s.fc_init = FcInit::last_identity, s.packing = Packing::apart;
+  s.gamma = 3.5, s.variable_prefix = true, s.prefix_base = 0.75;
+  s.ce_alpha = 0.125, s.l1_alpha = 0.5, s.confidence_alpha = 2.5, s.markov_deviation = 4.5;
+  s.seed = 0xfedcba9876543210U;
+  s.schedule = {.lr = 1.0 / 3, .warmup_steps = 8, .total_steps = 40, .min_lr_ratio = 0.1};
+  s.optimizer = {.beta1 = 0.8, .beta2 = 0.85, .eps = 1e-7, .weight_decay = 0.01, .max_grad_norm = 5.5};
+  s.optimizer.max_skipped_in_a_row = 9;
+  const auto j = settings_json(s);
+  std::size_t named = 0;
+  const auto is = [&](const char* name, const auto& value) {
+    CAPTURE(name);
+    CHECK(j[name] == io::json(value));
+    ++named;
+  };
+  is("batch", 2), is("accumulate", 3), is("length", 14), is("ttt_steps", 6), is("anchors", 7);
+  is("lk", "lambda"), is("lk_kl_scale", 0.25), is("lk_kl_decay", 1.5);
+  is("fc_init", "last_identity"), is("packing", "apart");
+  is("gamma", 3.5), is("variable_prefix", true), is("prefix_base", 0.75);
+  is("ce_alpha", 0.125), is("l1_alpha", 0.5), is("confidence_alpha", 2.5), is("markov_deviation", 4.5);
+  is("seed", std::uint64_t{0xfedcba9876543210U});
+  is("lr", 1.0 / 3), is("warmup_steps", 8), is("total_steps", 40), is("min_lr_ratio", 0.1);
+  is("beta1", 0.8), is("beta2", 0.85), is("eps", 1e-7), is("weight_decay", 0.01), is("max_grad_norm", 5.5);
+  is("max_skipped_in_a_row", 9);
+  CHECK(j.size() == named);
+  CHECK(settings_json(settings_from_json(io::parse_json(j.dump(), "test"), "test")) == j);
 }
 
 TEST_CASE("a trainer's file that does not fit is refused") {
@@ -239,6 +259,16 @@ TEST_CASE("other bytes have another fingerprint, on any number of threads") {
       byte ^= std::byte(bit);
     }
   }
+  // Of a tensor each number counts, the last one too.
+  std::vector<float> numbers(77, 1);
+  const auto of_tensor = [&] {
+    return host_fingerprint(Cpu{2}, Vector<const float>(numbers.data(), static_cast<index_t>(numbers.size()))).bits;
+  };
+  for (float& number : numbers) {
+    number = 2;
+    all.push_back(of_tensor());
+    number = 1;
+  }
   // The signs of two numbers.
   for (const std::size_t other : {15U, 39U, 71U}) {
     bytes[7] ^= std::byte{128}, bytes[other] ^= std::byte{128};
@@ -304,6 +334,7 @@ TEST_CASE("settings of another type are refused by name, not converted") {
   refuse_setting("lk", "\"beta\"", "file: lk: found \"beta\", wanted none or alpha or lambda");
   refuse_setting("lk", "1", "file: lk: found 1, wanted none or alpha or lambda");
   refuse_setting("lk_kl_scale", "1.5", "file: lk_kl_scale: found 1.5, wanted 0 to 1");
+  refuse_setting("lk_kl_scale", "\"infinity\"", "file: lk_kl_scale: found \"infinity\", wanted a number");
   refuse_setting("lk_kl_decay", "-1", "file: lk_kl_decay: found -1, wanted a number >= 0");
   refuse_setting("fc_init", "\"identity\"", "file: fc_init: found \"identity\", wanted normal or last_identity");
   refuse_setting("packing", "\"on\"", "file: packing: found \"on\", wanted none or apart or through_target");

@@ -9,6 +9,7 @@
 ///       template <class T> static auto setup();                // the trainer's Setup
 ///       static constexpr const char* layers = "aux_layer_ids"; // the field of config.json
 ///       static std::vector<void (*)(TrainSettings&)> objectives();  // what makes another objective of the settings
+///       static std::vector<void (*)(TrainSettings&)> runs();        // what makes runs that all differ, from step 1 on
 ///     };
 /// defines: Text, make, train, same_parameters, and test cases
 
@@ -162,6 +163,22 @@ TEST_CASE(KIND ": another seed is another run") {
   s.seed = 12;
   auto a = make<float>(), b = make<float>(1, s);
   CHECK(train(a, text.open(), 1) != train(b, text.open(), 1));
+}
+
+TEST_CASE(KIND ": each setting that an objective reads makes another run, and none stands for another") {
+  const Text text;
+  std::vector<std::vector<double>> found;
+  for (const auto change : Kind::runs()) {
+    auto s = settings();
+    change(s);
+    auto trainer = make<float>(1, s);
+    found.push_back(train(trainer, text.open(), 1));
+    for (std::size_t other = 0; other + 1 < found.size(); ++other) {
+      CAPTURE(other);
+      CAPTURE(found.size() - 1);
+      CHECK(found[other] != found.back());
+    }
+  }
 }
 
 TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) {

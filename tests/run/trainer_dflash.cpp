@@ -22,6 +22,11 @@ struct Kind {
     using S = k3spec::TrainSettings;
     return {[](S&) {}, [](S& s) { s.variable_prefix = true; }};
   }
+  static std::vector<void (*)(k3spec::TrainSettings&)> runs() {
+    using S = k3spec::TrainSettings;
+    return {[](S&) {}, [](S& s) { s.gamma = 1; }, [](S& s) { s.anchors = 5; }, [](S& s) { s.variable_prefix = true; },
+            [](S& s) { s.variable_prefix = true, s.prefix_base = 0.1; }};
+  }
   static constexpr const char *layers_of_setup = "target layer", *first_layer = "-1";
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;

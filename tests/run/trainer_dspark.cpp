@@ -24,6 +24,16 @@ struct Kind {
   static std::vector<void (*)(k3spec::TrainSettings&)> objectives() {
     return {[](k3spec::TrainSettings&) {}};
   }
+  static std::vector<void (*)(k3spec::TrainSettings&)> runs() {
+    using S = k3spec::TrainSettings;
+    return {[](S&) {},
+            [](S& s) { s.gamma = 1; },
+            [](S& s) { s.anchors = 5; },
+            [](S& s) { s.ce_alpha = 0.5; },
+            [](S& s) { s.l1_alpha = 0.5; },
+            [](S& s) { s.confidence_alpha = 0.5; },
+            [](S& s) { s.markov_deviation = 2; }};
+  }
   static constexpr const char *layers_of_setup = "target layer", *first_layer = "-1";
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;

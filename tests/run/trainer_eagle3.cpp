@@ -24,6 +24,17 @@ struct Kind {
     using S = k3spec::TrainSettings;
     return {[](S&) {}, [](S& s) { s.lk = k3spec::LkLoss::alpha; }, [](S& s) { s.lk = k3spec::LkLoss::lambda; }};
   }
+  static std::vector<void (*)(k3spec::TrainSettings&)> runs() {
+    using S = k3spec::TrainSettings;
+    constexpr auto lambda = k3spec::LkLoss::lambda;
+    return {[](S&) {},
+            [](S& s) { s.ttt_steps = 2; },
+            [](S& s) { s.lk = k3spec::LkLoss::alpha; },
+            [](S& s) { s.lk = lambda; },
+            [](S& s) { s.lk = lambda, s.lk_kl_scale = 0.5; },
+            [](S& s) { s.lk = lambda, s.lk_kl_decay = 0.5; },
+            [](S& s) { s.fc_init = k3spec::FcInit::last_identity; }};
+  }
   static constexpr const char *layers_of_setup = "aux layer", *first_layer = "0";
   static std::vector<std::pair<void (*)(k3spec::TrainSettings&), const char*>> refused_settings() {
     using S = k3spec::TrainSettings;
