@@ -3,7 +3,8 @@
 /// Which key a query sees, as a function: no mask is ever stored.
 /// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `begin(sequence, query)`,
 /// the first key that may be visible, and `end(sequence, query)`, one past the last. Neither falls as the query grows.
-/// It is plain, and what it points to lies where its device's tensors do.
+/// It is plain, and what it points to lies where its device's tensors do. It may have `row(sequence, query)`, a
+/// function of the key alone that says the same, made once for all keys of a query.
 /// defines: CausalVisibility
 
 #include <cstdint>
@@ -21,9 +22,24 @@ struct CausalVisibility {
   /// [sequences · length] the position at which each one's document starts; null: a sequence is one document.
   const index_t* document_starts = nullptr;
 
+  /// The keys [begin, end) of a query, but for those that are padding.
+  struct Row {
+    index_t begin, end;
+    const std::uint8_t* attention_mask;  ///< of the sequence, or null
+
+    K3SPEC_HOST_DEVICE bool operator()(index_t key) const {
+      // Without a branch where there is no padding: loops over keys are turned into packets.
+      const bool within = (begin <= key) & (key < end);
+      return attention_mask == nullptr ? within : within && attention_mask[key] != 0;
+    }
+  };
+
   K3SPEC_HOST_DEVICE bool operator()(index_t sequence, index_t query, index_t key) const {
-    return key <= query && key >= begin(sequence, query) &&
-           (attention_mask == nullptr || attention_mask[sequence * length + key] != 0);
+    return row(sequence, query)(key);
+  }
+  K3SPEC_HOST_DEVICE Row row(index_t sequence, index_t query) const {
+    return {begin(sequence, query), end(sequence, query),
+            attention_mask == nullptr ? nullptr : attention_mask + sequence * length};
   }
   K3SPEC_HOST_DEVICE index_t begin(index_t sequence, index_t query) const {
     return document_starts == nullptr ? 0 : document_starts[sequence * length + query];

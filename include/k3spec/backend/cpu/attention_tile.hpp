@@ -145,7 +145,7 @@ struct AttentionTile {
       for (index_t j = 0; j < m; ++j) {
         const bool visible = sees(j);
         p[j] = visible ? p[j] * factor : -std::numeric_limits<S>::infinity();
-        sees_any = sees_any || visible;
+        sees_any |= visible;
       }
       fill_packet(p, m);
       if (!sees_any) return std::fill_n(p, m, S(0)), void();

@@ -66,7 +66,11 @@ struct TttTiles {
   auto sees(index_t sequence, index_t query, index_t key) const {
     const index_t position = problem.span.first + query;
     return [&visible = problem.visible, sequence, position, key](index_t i) {
-      return [&visible, sequence, position, key, i](index_t j) { return visible(sequence, position + i, key + j); };
+      if constexpr (requires { visible.row(sequence, position + i); }) {
+        return [row = visible.row(sequence, position + i), key](index_t j) { return row(key + j); };
+      } else {
+        return [&visible, sequence, position, key, i](index_t j) { return visible(sequence, position + i, key + j); };
+      }
     };
   }
 
