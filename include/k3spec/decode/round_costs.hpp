@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/instruction_set.hpp>
@@ -24,7 +25,10 @@ class SmoothedMedian {
     ++count_;
     auto sorted = last_;
     const std::size_t n = std::min(count_, sorted.size());
-    std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
+    // By hand: of std::sort's ways for longer ranges g++ 12 believes that they are taken.
+    for (std::size_t i = 1; i < n; ++i) {
+      for (std::size_t j = i; j > 0 && sorted[j] < sorted[j - 1]; --j) std::swap(sorted[j], sorted[j - 1]);
+    }
     const double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
     value_ = count_ == 1 ? median : value_ + weight * (median - value_);
   }
