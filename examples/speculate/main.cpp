@@ -159,7 +159,7 @@ void decode(Options& o) {
 
   std::vector<Contestant> all{plain_decoding(target, capacity, o.decode)};
   for (const Entry& entry : entries) all.push_back(entry.load(target));
-  fmt::print("{}\n", examples::device_text(o.device));
+  if (o.json != "-") fmt::print("{}\n", examples::device_text(o.device));
   for (const auto& c : all) (void)c.generate(cpu, prompts.front());  // warms caches and threads
   std::vector<Outcome> outcomes(all.size());
   for (index_t r = 0; r < o.repeat; ++r) {
