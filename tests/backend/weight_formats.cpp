@@ -115,6 +115,16 @@ TEST_CASE_TEMPLATE("weights in the format they came in give the bits of the numb
   }
 }
 
+TEST_CASE("weights too large for a cache, which are asked for ahead, give the same bits") {
+  const auto equal = equals_plain<float, float, float>;
+  // 8 MiB or more of each format; one row reads four panels, six are a tile.
+  for (index_t m : {1, 6}) {
+    CHECK(equal(WeightFormat::full, m, 2051, 1031, Into::overwrite, 2));
+    CHECK(equal(WeightFormat::bfloat16, m, 4099, 1031, Into::accumulate, 2));
+  }
+  CHECK(equal(WeightFormat::mxfp4, 2, 3901, 4128, Into::overwrite, 1));
+}
+
 TEST_CASE("numbers that no format but float has stay floats, and doubles are never cut") {
   CHECK(equals_plain<float, float, float>(WeightFormat::full, 5, 47, 64, Into::overwrite, 1));
   const auto w = mxfp4_weights<double>(3, 32, 4);

@@ -31,14 +31,6 @@ class PrepackedWeights {
   explicit PrepackedWeights(const View<U, E...>& w)
       : PrepackedWeights(w, detail::weight_format(Matrix<const T>(w.matrix()))) {}
 
-  /// Packs W in a format that has each of its numbers.
-  template <class U, index_t... E>
-    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
-  PrepackedWeights(const View<U, E...>& w, WeightFormat format)
-      : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
-    panels_.fill(w, memory_.data());
-  }
-
   PrepackedWeights(const Cpu&, const Matrix<const T>& w) : PrepackedWeights(w) {}
 
   /// What an object for W [N,K] holds at most.
@@ -57,6 +49,14 @@ class PrepackedWeights {
   const std::byte* data() const { return memory_.data(); }
 
  private:
+  /// Packs W in a format that has each of its numbers: another would change them.
+  template <class U, index_t... E>
+    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
+  PrepackedWeights(const View<U, E...>& w, WeightFormat format)
+      : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
+    panels_.fill(w, memory_.data());
+  }
+
   Panels panels_{WeightFormat::full, 0, 0};
   Buffer<std::byte> memory_;
 };
