@@ -19,6 +19,7 @@
 
 #include <k3spec/backend/attention_problem.hpp>
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/backend/cpu/few_queries.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/lane_chains.hpp>
 #include <k3spec/backend/cpu/load_as.hpp>
@@ -79,9 +80,10 @@ struct AttentionTile {
     for (index_t r = 0; r < m.extent(0); ++r) std::fill_n(m.row(r), m.extent(1), typename M::value_type(0));
   }
 
-  /// scores [n, m] = q kᵀ, not scaled; q [n, qk]
+  /// scores [n, m] = q kᵀ, not scaled; q [n, qk]. Rows of scores have room for whole packets.
   template <class T, class S>
   static void score(const Rows<const T, qk>& q, const Keys<const T>& k, const Matrix<S>& scores) {
+    if (q.extent(0) <= few_queries) return FewQueries<H>::template score<T, S>(q, k.nope, k.rope, scores);
     gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<0, Nope>(), k.nope, scores);
     gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<Nope, Rope>(), k.rope, scores, Into::accumulate);
   }
@@ -99,12 +101,15 @@ struct AttentionTile {
     using S = accumulate_t<T>;
     Rows<const T, qk> q;
     S scale;
-    alignas(64) std::array<S, query_tile * key_tile> scores{};
-    alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums{};
-    std::array<RunningSoftmax<S>, query_tile> softmax{};
+    // Of as many queries as there are.
+    alignas(64) std::array<S, query_tile * key_tile> scores;
+    alignas(64) std::array<S, static_cast<std::size_t>(query_tile* V)> sums;
+    std::array<RunningSoftmax<S>, query_tile> softmax;
     std::array<bool, query_tile> seen{};  // any key at all
 
-    Forward(const Rows<const T, qk>& queries, S of_scores) : q(queries), scale(of_scores) {}
+    Forward(const Rows<const T, qk>& queries, S of_scores) : q(queries), scale(of_scores) {
+      std::fill_n(sums.data(), q.extent(0) * V, S(0));
+    }
 
     /// Adds keys to queries [first, first + n). sees(i) is a function that says which key j query i sees.
     template <class Sees>
@@ -112,7 +117,9 @@ struct AttentionTile {
       const Matrix<S> p(scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
       score(q.rows(first, n), k, p);
       for (index_t i = 0; i < n; ++i) weigh(first + i, p.row(i), k.count(), sees(first + i));
-      gemm<Op::plain, Op::plain>(Cpu{1}, p, k.v, Rows<S, V>(sums.data() + first * V, n), Into::accumulate);
+      const Rows<S, V> to(sums.data() + first * V, n);
+      if (n <= few_queries) return FewQueries<H>::template add_values<T, S>(p, k.v, to);
+      gemm<Op::plain, Op::plain>(Cpu{1}, p, k.v, to, Into::accumulate);
     }
 
     /// Adds one key to query i; its score is scaled already.

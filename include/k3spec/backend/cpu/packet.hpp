@@ -21,6 +21,7 @@ inline constexpr index_t packet_registers = lane_registers;
 
 }  // namespace K3SPEC_NAMESPACE
 #else
+#include <k3spec/backend/cpu/packet_across.hpp>
 #include <k3spec/backend/cpu/packet_eigen.hpp>
 #include <k3spec/backend/cpu/packet_math.hpp>
 #endif

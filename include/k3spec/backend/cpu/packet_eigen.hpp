@@ -6,8 +6,7 @@
 /// An element's result never depends on its lane. fma, sqrt, / and round_to are exact (one rounding, to nearest even);
 /// exp, log and tanh are in packet_math.hpp. min and max are std::min and std::max: with a NaN they return their first
 /// argument.
-/// defines: Packet, Mask, fma, sqrt, floor, abs, min, max, less, greater, equal, select, sum, maximum, round_to,
-/// prefetch, transpose
+/// defines: Packet, Mask, fma, sqrt, floor, abs, min, max, less, greater, equal, select, round_to, prefetch
 
 #include <array>
 #include <bit>
@@ -95,9 +94,10 @@ struct Packet {
     }
   }
 
-  /// The first n < width elements, 0 in the other lanes; nothing past them is read.
+  /// The first n <= width elements, 0 in the other lanes; nothing past them is read.
   template <class T>
   static Packet load_first(const T* p, index_t n) {
+    if constexpr (masks<T>) return wrap(detail::vec::ploadu<Register>(p, mask(n)));
     std::array<T, static_cast<std::size_t>(width)> lanes{};
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) lanes[i] = p[i];
     return load(lanes.data());
@@ -122,9 +122,10 @@ struct Packet {
     return wrap(vec::pand(vec::pselect(vec::pcmp_eq(r, r), number, quiet), upper));
   }
 
-  /// Writes the first n < width elements and nothing past them.
+  /// Writes the first n <= width elements and nothing past them.
   template <class T>
   void store_first(T* p, index_t n) const {
+    if constexpr (masks<T>) return detail::vec::pstoreu(p, r, mask(n));
     std::array<T, static_cast<std::size_t>(width)> lanes;
     store(lanes.data());
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) p[i] = lanes[i];
@@ -140,6 +141,13 @@ struct Packet {
     Packet p;
     p.r = reg;
     return p;
+  }
+
+  /// Whether the register is moved in part by one instruction.
+  template <class T>
+  static constexpr bool masks = std::same_as<T, S>&& detail::vec::unpacket_traits<Register>::masked_load_available;
+  static constexpr auto mask(index_t n) {
+    return static_cast<typename detail::vec::unpacket_traits<Register>::mask_t>((1U << n) - 1);
   }
 
   friend Packet operator+(Packet a, Packet b) { return wrap(detail::vec::padd(a.r, b.r)); }
@@ -241,27 +249,6 @@ Packet<S> floor(Packet<S> x) {
   return Packet<S>::wrap(detail::vec::pfloor(x.r));
 }
 
-/// All lanes added: lane i takes in lane i + width/2, then i + width/4, …
-template <std::floating_point S>
-S sum(Packet<S> x) {
-  // Eigen's own sum has this order in registers of SSE and AVX; in others it adds neighbours.
-  if constexpr (detail::predux_halves && sizeof(x.r) <= 32) {
-    return detail::vec::predux(x.r);
-  } else {
-    auto lanes = x.lanes();
-    for (std::size_t half = lanes.size() / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    }
-    return lanes[0];
-  }
-}
-
-/// The largest lane.
-template <std::floating_point S>
-S maximum(Packet<S> x) {
-  return detail::vec::predux_max(x.r);
-}
-
 /// The nearest value that T can store, ties to even.
 template <Element T, std::floating_point S>
   requires(std::same_as<T, S> || (std::same_as<T, bfloat16> && std::same_as<S, float>))
@@ -277,15 +264,6 @@ Packet<S> round_to(Packet<S> x) {
 template <std::floating_point S>
 void prefetch(const S* p) {
   detail::vec::prefetch(p);
-}
-
-/// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
-template <std::floating_point S>
-void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
-  detail::vec::PacketBlock<typename Packet<S>::Register, static_cast<int>(Packet<S>::width)> block;
-  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { block.packet[i] = rows[i].r; });
-  detail::vec::ptranspose(block);
-  detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { rows[i].r = block.packet[i]; });
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -10,11 +10,29 @@
 #include <k3spec/backend/cpu/packet_eigen.hpp>
 #include <k3spec/core/float_math.hpp>
 
+// An intrinsic type as a template argument loses attributes that play no part here.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#endif
+
 namespace K3SPEC_NAMESPACE {
 
-/// Lane by lane, x · 2^n.
+/// Lane by lane, see float_math::times_power_of_two.
 inline Packet<float> times_power_of_two(Packet<float> x, Packet<float> n) {
-  return Packet<float>::wrap(detail::vec::pldexp(x.r, n.r));
+#if defined(__AVX512F__)
+  return Packet<float>::wrap(_mm512_scalef_ps(x.r, n.r));
+#else
+  namespace vec = detail::vec;
+  using Register = Packet<float>::Register;
+  using Whole = typename vec::unpacket_traits<Register>::integer_packet;
+  const Whole whole = vec::pcast<Register, Whole>(n.r), half = vec::parithmetic_shift_right<1>(whole);
+  const auto power = [](const Whole& e) {
+    return Packet<float>::wrap(
+        vec::preinterpret<Register>(vec::plogical_shift_left<23>(vec::padd(e, vec::pset1<Whole>(127)))));
+  };
+  return x * power(half) * power(vec::psub(whole, half));
+#endif
 }
 /// Lane by lane, see float_math::exponent.
 inline Packet<float> exponent(Packet<float> x) {
@@ -56,3 +74,7 @@ Packet<S> tanh(Packet<S> x) {
 }
 
 }  // namespace K3SPEC_NAMESPACE
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include <k3spec/backend/cpu/row_env.hpp>
 #include <k3spec/expr/order.hpp>
@@ -48,7 +49,9 @@ S combine_row(const Operands& operands, const S* reduced, index_t row, index_t c
     S* total = totals.data() + (env.column_index & (chains - 1));
     O::combine(P::load(total), fill_up(lanes(env), env.count, O::template neutral<S>())).store(total);
   });
-  fold_chains<O>(totals.data(), chains, 1);
+  fold_chains<O>(totals.data(), chains, P::width);
+  if constexpr (std::is_base_of_v<expr::Sum, O>) return sum(P::load(totals.data()));
+  fold_chains<O>(totals.data(), P::width, 1);
   return totals[0];
 }
 
