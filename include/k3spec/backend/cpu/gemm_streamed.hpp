@@ -37,8 +37,9 @@ class Streamed {
   using S = typename Product::S;
   using Rows = typename Product::Rows;
 
-  /// Whether the kernel reads B as it is kept: one that does not pack, for rows that pass over a panel once.
-  bool in_place() const { return Product::B::joins && p_.m <= tile_rows; }
+  /// Whether the kernel reads B as it is kept: one that does not pack, for rows that pass over a panel so few times
+  /// that turning its numbers into floats each time is less than keeping them.
+  bool in_place() const { return Product::B::joins && p_.m <= streamed_passes * tile_rows; }
 
   /// How many panels from q on are as wide as q.
   index_t alike(index_t q, index_t end) const {
@@ -61,7 +62,15 @@ class Streamed {
     if constexpr (Product::B::joins) {
       const auto tile =
           p_.b.is_cached() ? &Product::template tile<Reach::cache> : &Product::template tile<Reach::memory>;
-      if (in_place()) return tile({p_.m, width, count}, p_.k, x, p_.b.view(p_.panels, q, 0), to, p_.fresh(0));
+      if (in_place()) {
+        const Pieces pieces(p_.m, ceil_div(p_.m, tile_rows));
+        for (index_t t = 0; t < pieces.count; ++t) {
+          const index_t i = pieces.begin(t);
+          tile({pieces.length(t), width, count}, p_.k, {x.data + i * x.stride, x.stride}, p_.b.view(p_.panels, q, 0),
+               {to.data + i * to.stride, to.stride}, p_.fresh(0));
+        }
+        return;
+      }
     }
     for (index_t i = 0; i < p_.blocks.count; ++i) {
       const index_t k0 = p_.blocks.begin(i), kc = p_.blocks.length(i);
