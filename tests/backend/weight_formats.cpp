@@ -99,7 +99,7 @@ TEST_CASE_TEMPLATE("weights in the format they came in give the bits of the numb
   for (const WeightFormat format : {WeightFormat::bfloat16, WeightFormat::mxfp4}) {
     const bool blocks = format == WeightFormat::mxfp4;
     // Rows for every kernel, one more than the highest tile, and for both ways through memory.
-    for (index_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 49, 60}) {
+    for (index_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 49, 60}) {
       // Columns that end within a packet, a panel, and panels read side by side; more than one block of k.
       for (index_t n : {1, 97, 150}) {
         for (index_t k : {blocks ? 32 : 1, blocks ? 96 : 67, blocks ? 544 : 531}) {
