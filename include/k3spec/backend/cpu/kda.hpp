@@ -82,14 +82,20 @@ struct KdaHead {
   }
   /// `count` elements of a row, zeros after them.
   static Row load_part(const S* p, index_t count) {
-    std::array<S, static_cast<std::size_t>(block)> lanes{};
-    std::copy_n(p, std::min(count, block), lanes.data());
-    return load_row(lanes.data());
+    if (count >= block) return load_row(p);
+    Row row;
+    for (std::size_t j = 0; j < wide; ++j) {
+      const index_t at = static_cast<index_t>(j) * P::width;
+      row[j] = P::load_first(p + std::min(at, count), std::clamp<index_t>(count - at, 0, P::width));
+    }
+    return row;
   }
   static void store_part(const Row& row, S* p, index_t count) {
-    std::array<S, static_cast<std::size_t>(block)> lanes;
-    store_row(row, lanes.data());
-    std::copy_n(lanes.data(), std::min(count, block), p);
+    if (count >= block) return store_row(row, p);
+    for (std::size_t j = 0; j < wide; ++j) {
+      const index_t at = static_cast<index_t>(j) * P::width;
+      row[j].store_first(p + std::min(at, count), std::clamp<index_t>(count - at, 0, P::width));
+    }
   }
   static Row zero() {
     Row row;
