@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Tensors that are still where they are kept, in a checkpoint's files: a model's Weights<Unread<T>> says which they are,
-/// and each is read when it is laid out, so that no two copies of a model exist at a time.
+/// Tensors that are still where they are kept, in a checkpoint's files: a model's Weights<Unread<T>> says which they
+/// are, and each is read when it is laid out, so that no two copies of a model exist at a time.
 /// defines: KeepWeights, UnreadTensor, Unread, View of Unread
 
 #include <concepts>

@@ -27,8 +27,8 @@ struct TensorSlot {
   void* data;
 };
 
-/// The tensors of a layer as Layer::visit names them, of Weights<T> or Weights<Unread<T>>, which have no place in memory.
-/// \param at  where the layer stands in the model's names
+/// The tensors of a layer as Layer::visit names them, of Weights<T> or Weights<Unread<T>>, which have no place in
+/// memory. \param at  where the layer stands in the model's names
 template <class Layer, class Weights>
 std::vector<TensorSlot> slots(Weights& weights, const Path& at = {}) {
   std::vector<TensorSlot> out;
@@ -133,11 +133,12 @@ inline void fill_slot(const ModelTensors& tensors, const TensorSlot& slot, void*
 
 }  // namespace detail
 
-/// Refuses a checkpoint that does not fit. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`, `x.weight_scale`.
-/// \throws Error when a wanted tensor is absent, has another shape or does not convert, and when the checkpoint has a
+/// Refuses a checkpoint that does not fit. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`,
+/// `x.weight_scale`. \throws Error when a wanted tensor is absent, has another shape or does not convert, and when the
+/// checkpoint has a
 ///         tensor that no slot wants and options.known does not hold for
 inline void check_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
-                            const LoadOptions& options = {}) {
+                             const LoadOptions& options = {}) {
   std::set<std::string> wanted;
   for (const TensorSlot& slot : slots) {
     detail::check_slot(tensors, slot, options);

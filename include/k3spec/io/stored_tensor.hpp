@@ -56,17 +56,17 @@ class StoredWeights {
  public:
   using Weights = typename Layer::template Weights<Unread<T>>;
 
-  /// \throws Error as check_parameters; nothing but headers is read
-  StoredWeights(ModelTensors tensors, LoadOptions options, KeepWeights keep = KeepWeights::native)
-      : tensors_(std::move(tensors)), options_(std::move(options)) {
+  /// \param tensors  must outlive this
+  /// \throws Error as check_parameters; no tensor is read
+  StoredWeights(const ModelTensors& tensors, LoadOptions options, KeepWeights keep = KeepWeights::native)
+      : options_(std::move(options)) {
     const std::vector<TensorSlot> wanted = slots<Layer>(*weights_);
-    check_parameters(tensors_, wanted, options_);
+    check_parameters(tensors, wanted, options_);
     stored_.reserve(wanted.size());
-    for (const TensorSlot& slot : wanted) stored_.emplace_back(tensors_, slot, options_, keep);
+    for (const TensorSlot& slot : wanted) stored_.emplace_back(tensors, slot, options_, keep);
     auto next = stored_.begin();
-    Layer::visit(*weights_, Path{}, [&](const Path&, auto& view, auto) {
-      view = std::remove_cvref_t<decltype(view)>(&*next++);
-    });
+    Layer::visit(*weights_, Path{},
+                 [&](const Path&, auto& view, auto) { view = std::remove_cvref_t<decltype(view)>(&*next++); });
   }
   StoredWeights(const StoredWeights&) = delete;
   StoredWeights& operator=(const StoredWeights&) = delete;
@@ -75,7 +75,6 @@ class StoredWeights {
   const Weights& weights() const { return *weights_; }
 
  private:
-  ModelTensors tensors_;
   LoadOptions options_;
   std::unique_ptr<Weights> weights_ = std::make_unique<Weights>();  // of large models too large for a stack
   std::vector<StoredTensor> stored_;

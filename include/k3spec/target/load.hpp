@@ -83,10 +83,10 @@ struct LoadedTarget {
 /// \param ignored, keep  see load_target, KeepWeights
 /// \throws Error as load_target
 template <class Config, Element T, Device D>
-FrozenTarget<Config, T, D> load_frozen_target(const D& device, io::ModelTensors tensors,
+FrozenTarget<Config, T, D> load_frozen_target(const D& device, const io::ModelTensors& tensors,
                                               const io::NamePredicate& ignored = io::named({}),
                                               KeepWeights keep = KeepWeights::native) {
-  const io::StoredWeights<K3Target<Config>, T> stored(std::move(tensors), detail::target_options(ignored), keep);
+  const io::StoredWeights<K3Target<Config>, T> stored(tensors, detail::target_options(ignored), keep);
   return FrozenTarget<Config, T, D>(device, stored.weights());
 }
 
@@ -97,7 +97,7 @@ LoadedTarget<Config, T, D> load_frozen_target(const D& device, const std::filesy
                                               const io::NamePredicate& ignored = io::named({}),
                                               KeepWeights keep = KeepWeights::native) {
   auto files = detail::open_target<Config>(folder);
-  return {load_frozen_target<Config, T>(device, std::move(files.tensors), ignored, keep), std::move(files.notes)};
+  return {load_frozen_target<Config, T>(device, files.tensors, ignored, keep), std::move(files.notes)};
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -57,6 +57,11 @@ class PrepackedWeights {
     return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
   }
 
+  /// What an object for W holds.
+  static index_t bytes(const Matrix<const T>& w) {
+    return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
+  }
+
   index_t outputs() const { return panels_.outputs; }
   index_t inputs() const { return panels_.inputs; }
   WeightFormat format() const { return panels_.format; }
