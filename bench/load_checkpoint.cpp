@@ -33,7 +33,7 @@ template <index_t Layers>
 struct Large : configs::KimiK3Small {
   static constexpr index_t vocab_size = 32768, hidden_size = 2048, intermediate_size = 4096;
   static constexpr index_t num_hidden_layers = Layers, first_k_dense_replace = 0;
-  static constexpr auto full_attn_layers = k3spec::detail::every_fourth_and_last<Layers>();
+  static constexpr auto full_attn_layers = configs::detail::every_fourth_and_last<Layers>();
   static constexpr index_t num_attention_heads = 16, num_key_value_heads = 16, kda_num_heads = 16;
   static constexpr std::optional<index_t> q_lora_rank = 512;
   static constexpr index_t kv_lora_rank = 256, kda_head_dim = 128;

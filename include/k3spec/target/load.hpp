@@ -2,7 +2,7 @@
 /// \file
 /// A checkpoint's weights into a target: by way of parameters, or straight from its files, so that each weight exists
 /// once. This header of the room sees io, the others do not.
-/// defines: LoadedTarget, load_target, load_frozen_target
+/// defines: TargetCheckpoint, LoadedTarget, load_target, load_frozen_target
 
 #include <filesystem>
 #include <string>
@@ -71,6 +71,26 @@ std::vector<std::string> load_target(const std::filesystem::path& folder, Parame
   return std::move(files.notes);
 }
 
+/// A target in a model's folder, its weights still to be read.
+template <class Config, Element T>
+class TargetCheckpoint {
+ public:
+  /// Reads headers and config.json. \param ignored, keep  see load_target, KeepWeights
+  /// \throws Error as load_target of a folder
+  explicit TargetCheckpoint(const std::filesystem::path& folder, const io::NamePredicate& ignored = io::named({}),
+                            KeepWeights keep = KeepWeights::native)
+      : files_(detail::open_target<Config>(folder)), stored_(files_.tensors, detail::target_options(ignored), keep) {}
+
+  /// This must outlive them.
+  const typename K3Target<Config>::template Weights<Unread<T>>& weights() const { return stored_.weights(); }
+  /// What load_target notes.
+  const std::vector<std::string>& notes() const { return files_.notes; }
+
+ private:
+  detail::TargetFiles files_;
+  io::StoredWeights<K3Target<Config>, T> stored_;
+};
+
 /// A target that has its weights for itself, and what load_target notes.
 template <class Config, Element T, Device D = Cpu>
 struct LoadedTarget {
@@ -96,8 +116,8 @@ template <class Config, Element T, Device D>
 LoadedTarget<Config, T, D> load_frozen_target(const D& device, const std::filesystem::path& folder,
                                               const io::NamePredicate& ignored = io::named({}),
                                               KeepWeights keep = KeepWeights::native) {
-  auto files = detail::open_target<Config>(folder);
-  return {load_frozen_target<Config, T>(device, files.tensors, ignored, keep), std::move(files.notes)};
+  const TargetCheckpoint<Config, T> files(folder, ignored, keep);
+  return {FrozenTarget<Config, T, D>(device, files.weights()), files.notes()};
 }
 
 }  // namespace K3SPEC_NAMESPACE

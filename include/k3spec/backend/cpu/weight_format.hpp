@@ -81,10 +81,9 @@ std::array<float, static_cast<std::size_t>(mxfp4_block)> mxfp4_block_of(const T*
   return block;
 }
 
-/// Whether products with MXFP4's own bits are those with the numbers that they stand for: all but the least scales,
-/// with which there are numbers below float's normal ones, and the greatest, beyond which there are infinite ones.
+/// Whether all scales are normal floats, which is what products read them as: not the least, nor the one that is NaN.
 inline bool are_normal_scales(const std::uint8_t* scales, index_t n) {
-  return std::all_of(scales, scales + n, [](std::uint8_t s) { return s >= 2 && s <= 252; });
+  return std::all_of(scales, scales + n, [](std::uint8_t s) { return s >= 1 && s <= 254; });
 }
 
 /// Whether E2M1 has every number of W [N,K].
