@@ -126,7 +126,7 @@ TEST_CASE_TEMPLATE(KIND ": a target in a checkpoint, each weight kept once, give
     trainer.save(at);
     CHECK_NOTHROW(straight.resume(*at.latest()));  // which compares the target's fingerprints
   }
-  weights.norm(1) = std::numeric_limits<T>::infinity();
+  weights.norm(1) = T(std::numeric_limits<float>::infinity());
   write();
   const auto tensors = io::ModelTensors::open(directory / "target.safetensors");
   const io::StoredWeights<Target, T> stored(tensors, {});
