@@ -90,6 +90,18 @@ done
 "$program" "${small[@]}" --tokens 9 --json - >"$dir/stdout" 2>"$dir/stderr" || fail "--json -: $(cat "$dir/stderr")"
 [[ "$(head -c 1 "$dir/stdout")" == "{" && "$(tail -n 1 "$dir/stdout")" == "}" ]] || fail "not JSON alone: $(cat "$dir/stdout")"
 [[ "$(agrees <"$dir/stdout")" == "eagle3 "*" agrees" ]] || fail "--json -: $(agrees <"$dir/stdout")"
+# Weights as they are stored, or all as floats: the same text, and both reports say what they take.
+texts() { grep -E "^(plain|eagle3) [0-9]+: " <<<"$output"; }
+expect 0 "target's weights native, 3.1 MB in memory" "${small[@]}" --tokens 12 --show --json "$dir/native.json"
+native="$(texts)"
+expect 0 "target's weights float, 9.9 MB in memory" "${small[@]}" --tokens 12 --show --weights float --json "$dir/float.json"
+[[ -n "$native" && "$(texts)" == "$native" ]] || fail "--weights float: $(texts), not $native"
+number() { sed -n "/\"$2\": {/,/}/s/ *\"$3\": \([0-9]*\),*/\1/p" "$dir/$1.json" | head -n 1; }
+for part in "target_bytes all" "target_bytes experts" "target_of_one_row least_bytes" "target_of_a_chain most_bytes"; do
+  # shellcheck disable=SC2086
+  (( 2 * $(number native $part) < $(number float $part) )) || fail "$part: $(number native $part) and $(number float $part)"
+done
+[[ "$(number native draft least_bytes)" == "$(number float draft least_bytes)" ]] || fail "the draft's bytes"
 misuse "--show: found it with --json -, wanted one of them" "${small[@]}" --show --json -
 refuse "--json: $dir/none/report.json: found no folder $dir/none, wanted" "${small[@]}" --json "$dir/none/report.json"
 

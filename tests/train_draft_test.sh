@@ -16,7 +16,7 @@ expect 0 "--ttt-steps" --help
 expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/a" --steps 4 --save-every 2 --threads 1
 set="$(built_for "$program")"
 [[ -n "$set" && "$output" == *$'\n'"instruction set $set, 1 thread"$'\n'* ]] || fail "what it runs on, '$set': $output"
-expect 0 "simulated accept length" "${small[@]}" --out "$dir/b" --steps 4 --threads 2
+expect 0 "simulated accept length" "${small[@]}" --out "$dir/b" --steps 4 --threads 2 --weights float
 [[ "$output" == *$'\n'"instruction set $set, 2 threads"$'\n'* ]] || fail "what it runs on, '$set': $output"
 same "$dir/a/latest" "$dir/b/latest"
 

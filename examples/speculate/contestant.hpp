@@ -41,7 +41,7 @@ struct Entry {
   std::function<Contestant(const Target&)> load;
 };
 
-/// Bytes of a model's parameters, as they are read and as they are laid out to run.
+/// Bytes of a draft's parameters, as they are read and as they are laid out to run, at most.
 template <class Model>
 constexpr std::uint64_t model_bytes = 2 * sizeof(float) * static_cast<std::uint64_t>(parameter_count<Model>);
 
@@ -70,7 +70,7 @@ Entry make_entry(const std::filesystem::path& folder, index_t capacity, const De
             [both](const Cpu& cpu, std::span<const index_t> prompt) { return both->decoder.generate(cpu, prompt); },
             take,
             folder,
-            draft_work<Draft>(chain),
+            draft_work<Draft>(chain, both->draft.parameters.weights(), target.head().bytes()),
             options.adaptive_length};
   };
   const auto file = folder / draft_config_name;

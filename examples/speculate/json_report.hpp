@@ -56,6 +56,7 @@ inline io::json config_json(const Options& o) {
           {"top_p", d.truncation.top_p},
           {"min_p", d.truncation.min_p},
           {"verification", name_of(d.verification)},
+          {"weights", name_of(o.weights)},
           {"device", o.device.device},
           {"threads", o.device.threads}};
 }
@@ -107,7 +108,12 @@ inline io::json rounds_json(const Outcome& outcome) {
   return j;
 }
 
-inline io::json draft_json(const Contestant& c, const Outcome& outcome, const Outcome& plain, const Options& o) {
+inline io::json json_of(const TargetBytes& b) {
+  return {{"all", b.all}, {"embedding", b.embedding}, {"experts", b.experts}};
+}
+
+inline io::json draft_json(const Contestant& c, const Outcome& outcome, const Outcome& plain, const Options& o,
+                           const TargetBytes& bytes) {
   using Model = K3Target<TargetConfig>;
   const DecodeResult sum = outcome.sums();
   io::json j = times_json(c, outcome);
@@ -117,22 +123,23 @@ inline io::json draft_json(const Contestant& c, const Outcome& outcome, const Ou
   j["same_tokens"] = o.decode.temperature == 0 ? io::json(same_tokens(outcome, plain)) : io::json(nullptr);
   j["all_runs"] = rounds_json(outcome);
   j["work"] = io::json{{"draft", json_of(c.draft)},
-                       {"target_of_one_row", json_of(target_work<Model>(1))},
-                       {"target_of_a_chain", json_of(target_work<Model>(c.chain + 1))}};
+                       {"target_of_one_row", json_of(target_work<Model>(1, bytes))},
+                       {"target_of_a_chain", json_of(target_work<Model>(c.chain + 1, bytes))}};
   return j;
 }
 
 }  // namespace detail
 
-/// \param all, outcomes  plain decoding first
-inline io::json json_report(const std::vector<Contestant>& all, const std::vector<Outcome>& outcomes,
-                            const Options& o) {
+/// \param all, outcomes  plain decoding first  \param bytes  of the target's weights
+inline io::json json_report(const std::vector<Contestant>& all, const std::vector<Outcome>& outcomes, const Options& o,
+                            const TargetBytes& bytes) {
   io::json drafts = io::json::array();
   for (std::size_t i = 1; i < all.size(); ++i) {
-    drafts.elements().push_back(detail::draft_json(all[i], outcomes[i], outcomes.front(), o));
+    drafts.elements().push_back(detail::draft_json(all[i], outcomes[i], outcomes.front(), o, bytes));
   }
   io::json j{{"program", "speculate"}, {"version", K3SPEC_VERSION}, {"config", detail::config_json(o)}};
   j["instructions"] = detail::instruction_names();
+  j["target_bytes"] = detail::json_of(bytes);
   j["plain"] = detail::times_json(all.front(), outcomes.front());
   j["drafts"] = drafts;
   return j;

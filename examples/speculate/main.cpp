@@ -128,8 +128,8 @@ Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const O
 
 /// Refuses what the machine has no memory for.
 void check_plan(const std::vector<Entry>& entries, index_t capacity, const DecodeOptions& options) {
-  std::uint64_t bytes =
-      examples::model_bytes<K3Target<TargetConfig>> + PlainDecoder<TargetConfig, float>::bytes(capacity, options);
+  std::uint64_t bytes = sizeof(float) * static_cast<std::uint64_t>(parameter_count<K3Target<TargetConfig>>) +
+                        PlainDecoder<TargetConfig, float>::bytes(capacity, options);
   for (const Entry& entry : entries) bytes += entry.bytes;
   examples::check_memory("--prompt-length, --tokens and --chain", bytes);
 }
@@ -153,13 +153,15 @@ void decode(Options& o) {
     if (o.adaptive) entries.push_back(enter_draft(folder, capacity, o, true));
   }
   check_plan(entries, capacity, o.decode);
-  Parameters<K3Target<TargetConfig>, float> target_parameters;
-  examples::say_notes(load_target<TargetConfig>(o.target, target_parameters));
-  const examples::Target target(target_parameters.weights());
+  const auto loaded = load_frozen_target<TargetConfig, float>(cpu, o.target, io::named({}), o.weights);
+  examples::say_notes(loaded.notes);
+  const examples::Target& target = loaded.target;
 
   std::vector<Contestant> all{plain_decoding(target, capacity, o.decode)};
   for (const Entry& entry : entries) all.push_back(entry.load(target));
-  if (o.json != "-") fmt::print("{}\n", examples::device_text(o.device));
+  if (o.json != "-") {
+    fmt::print("{}\n{}\n", examples::device_text(o.device), examples::weights_text(o.weights, target.bytes()));
+  }
   for (const auto& c : all) (void)c.generate(cpu, prompts.front());  // warms caches and threads
   std::vector<Outcome> outcomes(all.size());
   for (index_t r = 0; r < o.repeat; ++r) {
@@ -168,7 +170,7 @@ void decode(Options& o) {
   }
   if (o.show) examples::print_text(all, outcomes);
   if (o.json != "-") examples::print_table(all, outcomes, o);
-  if (o.json) examples::write_report(*o.json, examples::json_report(all, outcomes, o));
+  if (o.json) examples::write_report(*o.json, examples::json_report(all, outcomes, o, target.bytes()));
   if (o.decode.temperature != 0) return;
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (examples::same_tokens(outcomes[i], outcomes.front())) continue;

@@ -17,6 +17,7 @@
 #include "../common/eagle3_form.hpp"
 #include "../common/places.hpp"
 #include "../common/program.hpp"
+#include "../common/weights.hpp"
 
 namespace k3spec::examples {
 
@@ -25,6 +26,7 @@ struct Options {
   std::vector<std::filesystem::path> drafts;
   std::filesystem::path text = "examples/data/k3-tiny/heldout.txt";
   DeviceOptions device;
+  KeepWeights weights = KeepWeights::native;
   index_t prompts = 8, prompt_length = 96, repeat = 5;
   DecodeOptions decode;
   std::optional<index_t> draft_top_k;
@@ -107,6 +109,7 @@ inline void add_options(Arguments& arguments, Options& o) {
                    "lower: the product of its confidences");
   arguments.number("--repeat", o.repeat, Range<index_t>{1, 1000},
                    "Runs over all prompts; times are medians, with quartiles");
+  add_weights_option(arguments, o.weights);
   add_device_options(arguments, o.device);
   arguments.toggle("--show", o.show, "Print the generated text");
   arguments.path("--json", o.json, "A file for all that was measured; -: standard output, with nothing else on it");

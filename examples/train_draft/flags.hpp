@@ -82,6 +82,7 @@ inline void add_reports(Arguments& arguments, Options& o) {
   arguments.number("--save-every", o.save_every, pause, "Steps between checkpoints; 0: only where the run ends");
   arguments.number("--keep", o.keep, count, "Checkpoints that are kept");
   arguments.one_of("--progress", o.progress, {"auto", "bar", "lines", "none"}, "What to show");
+  add_weights_option(arguments, o.weights);
   add_device_options(arguments, o.device);
 }
 

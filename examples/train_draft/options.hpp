@@ -18,6 +18,7 @@
 #include "../common/eagle3_form.hpp"
 #include "../common/program.hpp"
 #include "../common/stop_signals.hpp"
+#include "../common/weights.hpp"
 
 namespace k3spec::examples {
 
@@ -38,6 +39,7 @@ struct Options {
   std::optional<index_t> total_steps;
   std::string draft = "eagle3", progress = "auto";
   DeviceOptions device;
+  KeepWeights weights = KeepWeights::native;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
   std::map<std::string, CLI::Option*> flags;
   /// What the command line calls these and the options of parallelism.

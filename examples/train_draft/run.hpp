@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// From what was asked for to a run.
-/// defines: load_target_from, conventions_of, run_bytes, layers_of, setup_of, run
+/// defines: conventions_of, run_bytes, layers_of, setup_of, run
 
 #include <filesystem>
 #include <optional>
@@ -22,12 +22,6 @@
 #include "training_run.hpp"
 
 namespace k3spec::examples {
-
-inline Parameters<K3Target<TargetConfig>, float> load_target_from(const std::filesystem::path& directory) {
-  Parameters<K3Target<TargetConfig>, float> parameters;
-  say_notes(load_target<TargetConfig>(directory, parameters));
-  return parameters;
-}
 
 /// How a run's draft reads its target: a resumed run's own, or as asked for.
 template <DraftKind Kind>
@@ -117,7 +111,11 @@ int run(const Job& job, F&& make_setup) {
     Trainer::check_resume(*job.resumed, setup, o.settings, data, o.other_data ? OtherData::take : OtherData::refuse);
   }
   const std::string layers = io::json(setup.layer_ids).dump();
-  Trainer trainer(job.cpu, load_target_from(o.target), std::move(setup), o.settings);
+  Trainer trainer = [&] {
+    const TargetCheckpoint<TargetConfig, float> target(o.target, io::named({}), o.weights);
+    say_notes(target.notes());
+    return Trainer(job.cpu, target.weights(), std::move(setup), o.settings);
+  }();
   trainer.set_data(data);
   if (job.resumed) resume(job, trainer);
   if (draft) trainer.start_from(std::move(draft->parameters));

@@ -31,6 +31,7 @@
 #include <k3spec/io/safetensors_reader.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/io/stop_tokens.hpp>
+#include <k3spec/io/stored_tensor.hpp>
 #include <k3spec/io/unknown_fields.hpp>
 
 // of drafts: how they are found, loaded, saved and handed to engines

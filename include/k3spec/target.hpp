@@ -18,5 +18,6 @@
 #include <k3spec/target/new_tokens.hpp>
 #include <k3spec/target/prepacked_linear.hpp>
 #include <k3spec/target/scratch.hpp>
+#include <k3spec/target/stacked_weights.hpp>
 #include <k3spec/target/state.hpp>
 #include <k3spec/target/taps.hpp>

@@ -18,6 +18,7 @@
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
+#include <k3spec/batches/teaching_target.hpp>
 #include <k3spec/batches/text.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
 

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -224,4 +226,41 @@ TEST_CASE("groups may have formats of their own, and one with rows needs weights
   run(begin);
   CHECK(same_bits(found, wanted));
   CHECK_THROWS_WITH_AS(run({0, 1, 3, 5, 6}), "PrepackedGroups: weights of group 3: found none, wanted set ones", Error);
+}
+
+TEST_CASE("scales that products with MXFP4's own bits read as they are") {
+  for (int s = 0; s < 256; ++s) {
+    const auto scale = static_cast<std::uint8_t>(s);
+    const std::array<std::uint8_t, 3> scales{120, scale, 130};
+    CHECK(detail::are_normal_scales(scales.data(), 3) == std::isnormal(mxfp4_scale(scale)));
+  }
+}
+
+TEST_CASE("MXFP4 by its own bits has the bits of its numbers") {
+  for (const index_t n : {5, 49, 70}) {
+    for (const index_t k : {32, 96}) {
+      Draws draw{7};
+      std::vector<std::uint8_t> nibbles, scales;
+      for (index_t i = 0; i < n * k / 2; ++i) nibbles.push_back(static_cast<std::uint8_t>(draw() >> 24U));
+      for (index_t i = 0; i < n * k / 32; ++i) scales.push_back(static_cast<std::uint8_t>(115 + draw() % 20));
+      const auto w = filled<float>(n, k, [&](index_t i) {
+        return mxfp4_value(unsigned{nibbles[static_cast<std::size_t>(i / 2)]} >> (i % 2 * 4) & 15U) *
+               mxfp4_scale(scales[static_cast<std::size_t>(i / 32)]);
+      });
+      const auto read = [&](index_t first, index_t count, std::uint8_t* to) {
+        std::copy_n(nibbles.data() + first * k / 2, count * k / 2, to);
+      };
+      const PrepackedWeights<float> found(Cpu{1}, Mxfp4Rows{n, k, scales.data(), read});
+      CHECK(found.format() == WeightFormat::mxfp4);
+      CHECK(found.bytes() == PrepackedWeights<float>::bytes(Matrix<const float>(w.data(), n, k)));
+      for (const index_t rows : {1, 3, 7}) {
+        const auto x = numbers<float>(rows, k, 3);
+        std::vector<float> a(static_cast<std::size_t>(rows * n)), b(a.size());
+        gemm(Cpu{1}, Matrix<const float>(x.data(), rows, k), found, Matrix<float>(a.data(), rows, n));
+        gemm(Cpu{1}, Matrix<const float>(x.data(), rows, k), Op::plain, Matrix<const float>(w.data(), n, k),
+             Op::transposed, Matrix<float>(b.data(), rows, n));
+        CHECK(same_bits(a, b));
+      }
+    }
+  }
 }

@@ -28,6 +28,8 @@
 #include "tests/support/small_target.hpp"
 #include "tests/support/temporary.hpp"
 
+#include <k3spec/io/stored_tensor.hpp>
+
 namespace {
 
 using namespace k3spec;
@@ -102,6 +104,34 @@ TEST_CASE_TEMPLATE(KIND ": a draft learns its target", T, float, bfloat16) {
   CHECK(after.loss() < 0.8 * before.loss());
   CHECK(after.accuracy().value() > 2 * before.accuracy().value());
   CHECK(after.simulated_accept_length() > before.simulated_accept_length());
+}
+
+TEST_CASE_TEMPLATE(KIND ": a target in a checkpoint, each weight kept once, gives the same bits", T, float, bfloat16) {
+  using Target = typename TrainerOf<T>::Target;
+  const Text text;
+  const test::TemporaryDirectory directory;
+  auto given = test::small_target<T>();
+  auto weights = given.mutable_weights();
+  const auto write = [&] { io::write_safetensors(directory / "target.safetensors", io::sources<Target>(weights)); };
+  write();
+  auto trainer = make<T>();
+  const auto losses = train(trainer, text.open(), 3);
+  for (const KeepWeights keep : {KeepWeights::native, KeepWeights::full}) {
+    const auto tensors = io::ModelTensors::open(directory / "target.safetensors");
+    const io::StoredWeights<Target, T> stored(tensors, {}, keep);
+    TrainerOf<T> straight(Cpu{2}, stored.weights(), Kind::template setup<T>(), settings());
+    CHECK(train(straight, text.open(), 3) == losses);
+    CHECK(same_parameters(straight, trainer));
+    CheckpointDirectory at(directory / "run");
+    trainer.save(at);
+    CHECK_NOTHROW(straight.resume(*at.latest()));  // which compares the target's fingerprints
+  }
+  weights.norm(1) = T(std::numeric_limits<float>::infinity());
+  write();
+  const auto tensors = io::ModelTensors::open(directory / "target.safetensors");
+  const io::StoredWeights<Target, T> stored(tensors, {});
+  CHECK_THROWS_WITH_AS(TrainerOf<T>(Cpu{1}, stored.weights(), Kind::template setup<T>(), settings()),
+                       "target: 'model.norm.weight': element 1: found inf, wanted a finite number", Error);
 }
 
 TEST_CASE_TEMPLATE(KIND ": 20 steps, resumed, and 20 more are 40 unbroken ones, bit for bit", T, float, bfloat16) {

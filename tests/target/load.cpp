@@ -70,6 +70,10 @@ struct Files : test::TemporaryDirectory {
     CHECK_THROWS_WITH_AS(load(), doctest::Contains(message.c_str()), Error);
     const auto w = read.weights();
     CHECK(w.norm(0) == 0.0F);
+    const auto straight = [&] {
+      load_frozen_target<Config, float>(Cpu{1}, io::ModelTensors::open(*this / "model.safetensors", "language_model."));
+    };
+    CHECK_THROWS_WITH_AS(straight(), doctest::Contains(message.c_str()), Error);
   }
 };
 
@@ -141,6 +145,10 @@ TEST_CASE("a config.json of another model is refused") {
   static Parameters<K3Target<test::Case>, float> parameters;
   CHECK_THROWS_WITH_AS(load_target(std::filesystem::path(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny"), parameters),
                        doctest::Contains("hidden_size: found 128, wanted 32"), Error);
+  const auto straight = [] {
+    load_frozen_target<test::Case, float>(Cpu{1}, std::filesystem::path(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny"));
+  };
+  CHECK_THROWS_WITH_AS(straight(), doctest::Contains("hidden_size: found 128, wanted 32"), Error);
 }
 
 TEST_CASE("what is odd about a target's folder but does not matter is noted, of its config.json and of its files") {
@@ -159,4 +167,17 @@ TEST_CASE("what is odd about a target's folder but does not matter is noted, of 
   REQUIRE(notes.size() == 2);
   CHECK(notes[0].find("config.json: not known here") != std::string::npos);
   CHECK(notes[1].find("it does not name model-00003-of-00002.safetensors") != std::string::npos);
+  CHECK(load_frozen_target<configs::KimiK3Tiny, bfloat16>(Cpu{1}, folder.path()).notes == notes);
+}
+
+TEST_CASE("a file that is cut while a target is read from it is an error") {
+  Files files;
+  const auto file = files / "model.safetensors";
+  io::write_safetensors(file, files.sources, {});
+  auto tensors = io::ModelTensors::open(file, "language_model.");
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
+  const auto load = [&](int threads) { load_frozen_target<Config, float>(Cpu{threads}, tensors); };
+  for (const int threads : {1, 2}) {
+    CHECK_THROWS_WITH_AS(load(threads), doctest::Contains("which it had when it was opened"), Error);
+  }
 }

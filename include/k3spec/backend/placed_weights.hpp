@@ -18,14 +18,16 @@ class PrepackedWeights<Placed<T, D>> {
  public:
   PrepackedWeights() = default;
 
-  /// Copies W.
+  /// Copies W, always as it is.
   /// \param w  W [N,K], the host's
-  PrepackedWeights(const D& device, const Matrix<const T>& w)
+  PrepackedWeights(const D& device, const Matrix<const T>& w, KeepWeights = KeepWeights::native)
       : outputs_(w.extent(0)), inputs_(w.extent(1)), held_(device, w) {}
 
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
   const Matrix<const Placed<T, D>>& matrix() const { return held_.view(); }
+  /// What it holds.
+  index_t bytes() const { return outputs_ * inputs_ * static_cast<index_t>(sizeof(T)); }
 
  private:
   index_t outputs_ = 0, inputs_ = 0;
@@ -54,6 +56,8 @@ class PrepackedGroups<Placed<T, D>> {
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
   const Placed<T, D>* data() const { return memory_.data(); }
+  /// What they hold.
+  index_t bytes() const { return memory_.size() * static_cast<index_t>(sizeof(T)); }
   /// From one group's weights to the next one's.
   index_t stride() const { return outputs_ * inputs_; }
 

@@ -51,6 +51,11 @@ class TargetFeatures {
   /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
                  const Eagle3Conventions& conventions, const StatesSize& size, const D& device = D{})
+      : TargetFeatures(TeachingTarget<GivenTarget, T, D>(device, std::move(target)), std::move(vocabulary),
+                       aux_layer_ids, conventions, size, device) {}
+  TargetFeatures(TeachingTarget<GivenTarget, T, D> target, DraftVocabulary vocabulary,
+                 const std::vector<index_t>& aux_layer_ids, const Eagle3Conventions& conventions,
+                 const StatesSize& size, const D& device = D{})
       : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), size, device),
         vocabulary_(std::move(vocabulary)),
         length_(size.length),
@@ -114,7 +119,7 @@ class TargetFeatures {
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   /// The target's embedding [vocabulary, target hidden], the host's.
-  View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.weights().embed_tokens; }
+  View<const T, TargetConfig::vocab_size, Target::hidden> embedding() const { return states_.tables().embed_tokens; }
 
  private:
   /// Rows of full-vocabulary logits that exist at a time.
@@ -162,10 +167,10 @@ class TargetFeatures {
   }
 
   buffer_t<D, T> select_head(const D& device) const {
-    const auto w = states_.weights();
+    const auto head = states_.tables().lm_head;
     Buffer<T> rows(Config::draft_vocab_size * Target::hidden);
     for (index_t i = 0; i < vocabulary_.draft_size(); ++i) {
-      std::copy_n(w.lm_head.row(vocabulary_.target_id(i)), Target::hidden, rows.data() + i * Target::hidden);
+      std::copy_n(head.row(vocabulary_.target_id(i)), Target::hidden, rows.data() + i * Target::hidden);
     }
     return moved_to(device, std::move(rows));
   }

@@ -11,10 +11,10 @@
 #include <k3spec/backend/cpu/batch_parts.hpp>
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/teacher.hpp>
+#include <k3spec/batches/teaching_target.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/arena.hpp>
 #include <k3spec/core/require_shape.hpp>
-#include <k3spec/target/forward.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -83,8 +83,8 @@ struct StatesSize {
   constexpr index_t rows() const { return batch * length; }
 };
 
-/// Owns the target, and the states of one batch at a time in each of its slots, in a device's memory. The target's
-/// parameters are the host's. R = batch · length rows.
+/// Owns the target, and the states of one batch at a time in each of its slots, in a device's memory. R = batch ·
+/// length rows.
 template <ForTarget Given, Element T, Device D = Cpu>
 class TargetStates {
   using Config = complete_target_t<Given>;
@@ -95,8 +95,9 @@ class TargetStates {
   static constexpr index_t hidden = Target::hidden;
 
   TargetStates(Parameters<Target, T> parameters, std::vector<Tap> taps, const StatesSize& size, const D& device = D{})
-      : parameters_(std::move(parameters)),
-        target_(device, parameters_.weights()),
+      : TargetStates(TeachingTarget<Given, T, D>(device, std::move(parameters)), std::move(taps), size, device) {}
+  TargetStates(TeachingTarget<Given, T, D> target, std::vector<Tap> taps, const StatesSize& size, const D& device = D{})
+      : target_(std::move(target)),
         taps_(std::move(taps)),
         size_(size),
         state_({.sequences = size.batch, .capacity = size.length, .rollback = 0}, device),
@@ -121,8 +122,8 @@ class TargetStates {
     if (windows.seq_lens.extent(0) > 0) return run_documents(device, windows, slot);
     for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b, device);
     const index_t first = slot * rows();
-    target_.forward(device, state_, windows.ids,
-                    {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
+    target().forward(device, state_, windows.ids,
+                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
   /// Refuses other windows than run takes.
@@ -149,8 +150,8 @@ class TargetStates {
   }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
-  const FrozenTarget<Given, T, D>& target() const { return target_; }
-  typename Target::template Weights<const T> weights() const { return parameters_.weights(); }
+  const FrozenTarget<Given, T, D>& target() const { return target_.frozen(); }
+  typename TeachingTarget<Given, T, D>::Tables tables() const { return target_.tables(); }
 
  private:
   /// What one row needs for its documents, which run one behind the other.
@@ -185,9 +186,9 @@ class TargetStates {
       const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
       if (n == 0) continue;
       packed.state.reset(0, device);
-      target_.forward(device, packed.state, Matrix<const index_t>(ids, 1, n),
-                      {rows_.last.rows(row, n).matrix(), taps_, Matrix<E>(rows_.tapped.row(row), n, width)},
-                      packed.arena);
+      target().forward(device, packed.state, Matrix<const index_t>(ids, 1, n),
+                       {rows_.last.rows(row, n).matrix(), taps_, Matrix<E>(rows_.tapped.row(row), n, width)},
+                       packed.arena);
       row += n, ids += n;
     }
   }
@@ -205,8 +206,7 @@ class TargetStates {
     }
   };
 
-  Parameters<Target, T> parameters_;
-  FrozenTarget<Given, T, D> target_;
+  TeachingTarget<Given, T, D> target_;
   std::vector<Tap> taps_;
   StatesSize size_;
   TargetState<Given, T, D> state_;

@@ -11,6 +11,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/core/parameters.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -35,16 +36,23 @@ index_t first_not_finite(const T* p, index_t n) {
 inline std::string number_text(double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); }
 
 /// Refuses tensors with an element that is not finite.
-/// \param weights  of Model; views that refer to nothing are left out
+/// \param weights  of Model; views that refer to nothing are left out, tensors still to be read are read one by one
 /// \throws Error naming the tensor, and the element by its place in row-major order
 template <class Model, class Weights>
 void require_finite(const Weights& weights, const std::string& subject) {
-  Model::visit(weights, Path{}, [&](const Path& path, const auto& view, auto) {
+  const auto check = [&](const Path& path, const auto& view) {
     if (view.data() == nullptr) return;
     const index_t at = first_not_finite(view.data(), view.size());
     if (at == view.size()) return;
     throw Error(fmt::format("{}: '{}': element {}", subject, path.str(), at),
                 number_text(static_cast<double>(view.data()[at])), "a finite number");
+  };
+  Model::visit(weights, Path{}, [&](const Path& path, const auto& view, auto) {
+    if constexpr (requires { view.tensor(); }) {
+      check(path, on_host(view).view());
+    } else {
+      check(path, view);
+    }
   });
 }
 

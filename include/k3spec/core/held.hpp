@@ -1,11 +1,12 @@
 #pragma once
 /// \file
 /// What the host has made and a device only reads: in place where they share memory, else copied once.
-/// defines: upload_rows, moved_to, Held
+/// defines: upload_rows, moved_to, Held, on_host
 
 #include <utility>
 
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/unread.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -33,7 +34,8 @@ buffer_t<D, T> moved_to(const D& device, Buffer<T>&& from) {
   }
 }
 
-/// A tensor of the host's as a device reads it: the tensor itself, which must outlive this, or a copy.
+/// A tensor of the host's as a device reads it: the tensor itself, which must outlive this, or a copy. Of a tensor that
+/// is still to be read, a copy always.
 template <Device D, class T, index_t... E>
 class Held {
  public:
@@ -48,12 +50,31 @@ class Held {
       view_ = View<const element_t<D, T>, E...>(copy_.data(), from.extents());
     }
   }
+  template <index_t... F>
+  Held(const D& device, const View<Unread<T>, F...>& from) {
+    Buffer<T> read(from.size());
+    from.tensor().read(read.data());
+    copy_ = moved_to(device, std::move(read));
+    view_ = View<const element_t<D, T>, F...>(copy_.data(), from.extents());
+  }
 
   const View<const element_t<D, T>, E...>& view() const { return view_; }
+  /// Of the tensor, wherever it is.
+  std::size_t bytes() const { return sizeof(T) * static_cast<std::size_t>(view_.size()); }
 
  private:
   buffer_t<D, T> copy_;
   View<const element_t<D, T>, E...> view_;
 };
+
+/// A tensor for the host to read: in place, or read.
+template <class T, index_t... E>
+Held<Cpu, T, E...> on_host(const View<const T, E...>& from) {
+  return {Cpu{}, from};
+}
+template <class T, index_t... E>
+Held<Cpu, T, E...> on_host(const View<Unread<T>, E...>& from) {
+  return {Cpu{}, from};
+}
 
 }  // namespace K3SPEC_NAMESPACE

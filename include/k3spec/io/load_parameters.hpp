@@ -2,7 +2,8 @@
 /// \file
 /// A checkpoint against a model: what the model needs is there, what is there the model knows, and nothing is written
 /// before both are sure.
-/// defines: io::TensorSlot, io::slots, io::sources, io::LoadOptions, io::named, io::load_parameters
+/// defines: io::TensorSlot, io::slots, io::sources, io::LoadOptions, io::named, io::check_parameters,
+/// io::load_parameters
 
 #include <functional>
 #include <initializer_list>
@@ -26,13 +27,16 @@ struct TensorSlot {
   void* data;
 };
 
-/// The tensors of a layer as Layer::visit names them. \param at  where the layer stands in the model's names
+/// The tensors of a layer as Layer::visit names them, of Weights<T> or Weights<Unread<T>>, which have no place in
+/// memory. \param at  where the layer stands in the model's names
 template <class Layer, class Weights>
 std::vector<TensorSlot> slots(Weights& weights, const Path& at = {}) {
   std::vector<TensorSlot> out;
   Layer::visit(weights, at, [&](const Path& path, auto& view, auto) {
     using T = typename std::remove_cvref_t<decltype(view)>::value_type;
-    out.push_back({path.str(), dtype_of<T>, shape_of(view), view.data()});
+    void* data = nullptr;
+    if constexpr (requires { view.data(); }) data = view.data();
+    out.push_back({path.str(), dtype_of<T>, shape_of(view), data});
   });
   return out;
 }
@@ -109,30 +113,32 @@ inline void check_slot(const ModelTensors& tensors, const TensorSlot& slot, cons
   check_stored(tensors, slot.name, shape, slot.dtype);
 }
 
-inline void fill_mxfp4(const ModelTensors& tensors, const TensorSlot& slot) {
+inline void fill_mxfp4(const ModelTensors& tensors, const TensorSlot& slot, void* to) {
   const index_t out = slot.shape[0], in = slot.shape[1];
   const auto packed_bytes = tensors.read<std::uint8_t>(slot.name + "_packed"),
              scale_bytes = tensors.read<std::uint8_t>(slot.name + "_scale");
   const Matrix<const std::uint8_t> packed(packed_bytes.data(), out, in / 2),
       scale(scale_bytes.data(), out, in / mxfp4_block);
   with_type(slot.dtype, [&]<class T>(T*) {
-    if constexpr (Element<T>) dequantize_mxfp4(packed, scale, Matrix<T>(static_cast<T*>(slot.data), out, in));
+    if constexpr (Element<T>) dequantize_mxfp4(packed, scale, Matrix<T>(static_cast<T*>(to), out, in));
   });
 }
 
-inline void fill_slot(const ModelTensors& tensors, const TensorSlot& slot, const LoadOptions& options) {
-  if (is_mxfp4(tensors, slot, options)) return fill_mxfp4(tensors, slot);
+/// Reads what a slot wants. \param to  row-major
+inline void fill_slot(const ModelTensors& tensors, const TensorSlot& slot, void* to, const LoadOptions& options) {
+  if (is_mxfp4(tensors, slot, options)) return fill_mxfp4(tensors, slot, to);
   const std::uint64_t count = *byte_count(slot.dtype, slot.shape) / size_of(slot.dtype);
-  tensors.file(slot.name).read_part(tensors.stored_name(slot.name), 0, count, slot.dtype, slot.data);
+  tensors.file(slot.name).read_part(tensors.stored_name(slot.name), 0, count, slot.dtype, to);
 }
 
 }  // namespace detail
 
-/// Fills every slot from the checkpoint. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`, `x.weight_scale`.
-/// \throws Error, with no slot touched, when a wanted tensor is absent, has another shape or does not convert, and
-///         when the checkpoint has a tensor that no slot wants and options.known does not hold for
-inline void load_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
-                            const LoadOptions& options = {}) {
+/// Refuses a checkpoint that does not fit. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`,
+/// `x.weight_scale`. \throws Error when a wanted tensor is absent, has another shape or does not convert, and when the
+/// checkpoint has a
+///         tensor that no slot wants and options.known does not hold for
+inline void check_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
+                             const LoadOptions& options = {}) {
   std::set<std::string> wanted;
   for (const TensorSlot& slot : slots) {
     detail::check_slot(tensors, slot, options);
@@ -146,7 +152,14 @@ inline void load_parameters(const ModelTensors& tensors, const std::vector<Tenso
                   "only the model's own");
     }
   }
-  for (const TensorSlot& slot : slots) detail::fill_slot(tensors, slot, options);
+}
+
+/// Fills every slot from the checkpoint.
+/// \throws Error as check_parameters, with no slot touched
+inline void load_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
+                            const LoadOptions& options = {}) {
+  check_parameters(tensors, slots, options);
+  for (const TensorSlot& slot : slots) detail::fill_slot(tensors, slot, slot.data, options);
 }
 
 }  // namespace K3SPEC_NAMESPACE::io

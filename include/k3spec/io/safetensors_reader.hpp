@@ -73,6 +73,9 @@ class SafetensorsFile {
       throw Error(detail::tensor_subject(path_, name, "elements"), std::to_string(all),
                   std::to_string(first) + " and " + std::to_string(count) + " more");
     }
+    if (i.dtype == to && to != DType::BOOL) {
+      return file_.read(header_.data_start + i.begin + first * size, out, static_cast<std::size_t>(count * size));
+    }
     std::vector<std::byte> piece(std::min(count, piece_elements) * size);
     auto* to_bytes = static_cast<std::byte*>(out);
     for (std::uint64_t done = 0; done < count; done += piece_elements) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A whole model's weights prepacked for decoding.
-/// defines: PrepackedModel, prepack_weights
+/// defines: PrepackedModel, prepack_weights, visit_prepacked_bytes
 
 #include <type_traits>
 #include <vector>
@@ -52,6 +52,20 @@ template <class Layer, Element T>
 typename Layer::template Weights<Prepacked<T>> prepack_weights(
     const typename Layer::template Weights<const T>& weights) {
   return PrepackedModel<Layer, T>(place_t<T>{}, weights).take();
+}
+
+/// Calls f(path, bytes) for each tensor, in visiting order, with what prepack_weights makes of it or views.
+template <class Layer, Element T, class F>
+void visit_prepacked_bytes(const typename Layer::template Weights<const T>& weights, F&& f) {
+  std::vector<char> is_matrix;
+  typename Layer::template Weights<Prepacked<T>> kinds;
+  Layer::visit(kinds, Path{},
+               [&](const Path&, auto& to, auto) { is_matrix.push_back(!AnyView<std::remove_cvref_t<decltype(to)>>); });
+  auto next = is_matrix.begin();
+  Layer::visit(weights, Path{}, [&](const Path& path, auto& view, auto) {
+    const index_t as_is = view.size() * static_cast<index_t>(sizeof(view.data()[0]));
+    f(path.str(), *next++ != 0 ? PrepackedWeights<T>::bytes(as_matrix(view)) : as_is);
+  });
 }
 
 }  // namespace K3SPEC_NAMESPACE

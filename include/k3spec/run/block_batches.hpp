@@ -31,6 +31,7 @@ class BlockBatches {
   using device_type = D;
   using Draft = DraftType;
   using Target = K3Target<GivenTarget>;
+  using Teacher = TeachingTarget<GivenTarget, T, D>;
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
   using Totals = BlockTotals;
   struct Setup {
@@ -75,7 +76,8 @@ class BlockBatches {
   using Batch = BlockBatch<element_t<D, T>, Draft::target_width>;
   static constexpr index_t block_size = Draft::block_size, target_layers = Draft::config::num_target_layers;
 
-  BlockBatches(const D& device, Slot slot, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+  BlockBatches(const D& device, Slot slot, TeachingTarget<GivenTarget, T, D> target, Setup setup,
+               const TrainSettings& settings)
       : settings_(settings),
         layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),

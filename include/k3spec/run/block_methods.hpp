@@ -35,8 +35,8 @@ struct DFlashKind {
   }
 
   /// A DFlash draft has nothing of its target's.
-  template <class Target>
-  static void initialize(const TrainSettings&, const Parameters<Target, T>&, Parameters<Draft, T>&) {}
+  template <class TargetWeights>
+  static void initialize(const TrainSettings&, const TargetWeights&, Parameters<Draft, T>&) {}
 
   /// What the objective reads: the batch, and of the target's tables, as the device has them.
   template <class States, class Batch>
@@ -47,7 +47,7 @@ struct DFlashKind {
    public:
     template <class States>
     TargetTables(const D& device, const States& states)
-        : embed_(device, states.weights().embed_tokens), head_(device, states.weights().lm_head) {}
+        : embed_(device, states.tables().embed_tokens), head_(device, states.tables().lm_head) {}
     std::tuple<typename Objective::Target> operands() const {
       return {{embed_.view().matrix(), head_.view().matrix()}};
     }
@@ -78,13 +78,14 @@ struct DSparkKind {
 
   /// Embedding and head begin as copies of the target's, and the Markov head's table of previous tokens with a
   /// deviation of its own.
-  template <class Target>
-  static void initialize(const TrainSettings& s, const Parameters<Target, T>& target,
-                         Parameters<Draft, T>& parameters) {
-    const auto from = target.weights();
+  template <class TargetWeights>
+  static void initialize(const TrainSettings& s, const TargetWeights& target, Parameters<Draft, T>& parameters) {
     const auto to = parameters.mutable_weights();
-    std::copy_n(from.embed_tokens.data(), from.embed_tokens.size(), to.embed_tokens.data());
-    std::copy_n(from.lm_head.data(), from.lm_head.size(), to.lm_head.weight.data());
+    const auto copy = [](const auto& from, T* table) {
+      const auto here = on_host(from);
+      std::copy_n(here.view().data(), from.size(), table);
+    };
+    copy(target.embed_tokens, to.embed_tokens.data()), copy(target.lm_head, to.lm_head.weight.data());
     if constexpr (Draft::has_markov) {
       using S = accumulate_t<T>;
       const auto w1 = to.markov_head.markov_w1;
@@ -111,7 +112,8 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
   using Objective = typename Kind::Objective;
 
  public:
-  using typename Base::Draft, typename Base::Target, typename Base::Setup, typename Base::Totals;
+  using typename Base::Draft, typename Base::Target, typename Base::Teacher, typename Base::Setup,
+      typename Base::Totals;
   using Metrics = typename Kind::Metrics;
   using Weights = decltype(std::declval<const Parameters<Draft, T, D>&>().weights());
   using GradientWeights = decltype(std::declval<Gradients<Draft, T, D>&>().weights());
@@ -122,12 +124,12 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
     Base::check(setup, s);
     Kind::check(s);
   }
-  static void initialize(const TrainSettings& s, const Parameters<Target, T>& target,
-                         Parameters<Draft, T>& parameters) {
+  template <class TargetWeights>
+  static void initialize(const TrainSettings& s, const TargetWeights& target, Parameters<Draft, T>& parameters) {
     Kind::initialize(s, target, parameters);
   }
 
-  BlockMethod(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& s)
+  BlockMethod(const D& device, TeachingTarget<TargetConfig, T, D> target, Setup setup, const TrainSettings& s)
       : Base(device, Kind::slot, std::move(target), std::move(setup), s),
         objective_(Kind::objective(device, s)),
         tables_(device, this->states()) {}

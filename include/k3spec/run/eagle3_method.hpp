@@ -35,6 +35,7 @@ class Eagle3Method {
   using device_type = D;
   using Draft = Eagle3Draft<Given>;
   using Target = K3Target<GivenTarget>;
+  using Teacher = TeachingTarget<GivenTarget, T, D>;
   using Metrics = TttMetrics;
   using Totals = TttTotals;
   using Conventions = Eagle3Conventions;
@@ -57,7 +58,7 @@ class Eagle3Method {
   }
   static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
 
-  Eagle3Method(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& settings)
+  Eagle3Method(const D& device, TeachingTarget<GivenTarget, T, D> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
         features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, size(settings), device),
@@ -66,11 +67,11 @@ class Eagle3Method {
   }
 
   /// The target's embedding, if it is as wide as the draft, and fc as the settings say.
-  static void initialize(const TrainSettings& settings, const Parameters<Target, T>& target,
-                         Parameters<Draft, T>& parameters) {
+  template <class TargetWeights>
+  static void initialize(const TrainSettings& settings, const TargetWeights& target, Parameters<Draft, T>& parameters) {
     if constexpr (Draft::hidden == Target::hidden) {
-      const auto from = target.weights().embed_tokens;
-      std::copy_n(from.data(), from.size(), parameters.mutable_weights().embed_tokens.data());
+      const auto from = on_host(target.embed_tokens);
+      std::copy_n(from.view().data(), from.view().size(), parameters.mutable_weights().embed_tokens.data());
     }
     initialize_fc(settings.fc_init, parameters);
   }

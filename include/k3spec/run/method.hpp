@@ -1,14 +1,14 @@
 #pragma once
 /// \file
 /// What differs between kinds of drafts in training: a method owns the target and the objective. It has the types
-/// value_type, device_type, Draft, Target, Metrics, Totals, Conventions and Setup, and
+/// value_type, device_type, Draft, Target, Teacher, Metrics, Totals, Conventions and Setup, and
 /// ```text
 /// check(setup, settings), vocabulary(setup)
 ///                                        static: what it refuses of both; the vocabulary the setup has
-/// initialize(settings, target, parameters)
+/// initialize(settings, target weights, parameters)
 ///                                        static, on the host: what fresh parameters do not draw
-/// Method(device, target parameters, setup, settings)
-///                                        of what check lets through; the target's parameters on the host
+/// Method(device, Teacher, setup, settings)
+///                                        of what check lets through; Teacher is the target's TeachingTarget
 /// count(device, weights, windows, MicroBatch)
 ///                                        Totals: what the batch adds to the step's denominators; slots are below the
 ///                                        accumulate of the settings that the Method was made with

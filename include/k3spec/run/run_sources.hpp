@@ -23,7 +23,13 @@ Fingerprint host_fingerprint(const D& device, const View<const T, E...>& host) {
   const auto bytes = static_cast<std::size_t>(host.size()) * sizeof(T);
   return fingerprint(device, {reinterpret_cast<const element_t<D, std::byte>*>(held.view().data()), bytes});
 }
-/// Of a model's parameters in the host's memory, as they are held: in another type they have another one.
+/// The same of a tensor that is still to be read, as if it were there.
+template <Device D, class T, index_t... E>
+Fingerprint host_fingerprint(const D& device, const View<Unread<T>, E...>& unread) {
+  return host_fingerprint(device, on_host(unread).view());
+}
+/// Of a model's parameters in the host's memory or still to be read, as they are held: in another type they have
+/// another one.
 template <class Model, Device D, class Weights>
 Fingerprint host_fingerprint(const D& device, const Weights& weights) {
   Fingerprint all;

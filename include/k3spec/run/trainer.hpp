@@ -91,12 +91,12 @@ class Trainer {
   /// \param target  on the host; its parameters go to the device
   /// \throws Error as check does, on a target with a number that is not finite, and on ranks with other settings
   Trainer(const D& device, Parameters<Target, T> target, Setup setup, const TrainSettings& settings, Comm comm = Comm())
-      : device_(device),
-        comm_(std::move(comm)),
-        progress_{checked(setup, settings)},
-        draft_(device, settings.optimizer, fresh(device, settings, target)),
-        method_(device, known(std::move(target)), std::move(setup), of_rank(settings, comm_.size())),
-        cutter_(settings) {}
+      : Trainer(device, std::as_const(target).weights(), std::move(target), std::move(setup), settings,
+                std::move(comm)) {}
+  /// The same of a target in a checkpoint (target/load.hpp), each of whose weights is kept once.
+  Trainer(const D& device, const typename Target::template Weights<Unread<T>>& target, Setup setup,
+          const TrainSettings& settings, Comm comm = Comm())
+      : Trainer(device, target, target, std::move(setup), settings, std::move(comm)) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
   /// made the windows.
@@ -197,9 +197,17 @@ class Trainer {
   /// A device whose copies are none is referred to.
   using HeldDevice = std::conditional_t<std::is_trivially_copyable_v<D>, D, const D&>;
 
-  static Parameters<Draft, T> fresh(const D& device, const TrainSettings& settings,
-                                    const Parameters<Target, T>& target) {
-    require_finite<Target>(target.weights(), "target");
+  template <class Weights, class Made>
+  Trainer(const D& device, const Weights& weights, Made&& target, Setup setup, const TrainSettings& settings, Comm comm)
+      : device_(device),
+        comm_(std::move(comm)),
+        progress_{checked(setup, settings)},
+        draft_(device, settings.optimizer, fresh(device, settings, weights)),
+        method_(device, known(weights, std::forward<Made>(target)), std::move(setup), of_rank(settings, comm_.size())),
+        cutter_(settings) {}
+
+  static Parameters<Draft, T> fresh(const D& device, const TrainSettings& settings, const auto& target) {
+    require_finite<Target>(target, "target");
     Parameters<Draft, T> parameters;
     parameters.initialize(settings.seed, Parameters<Draft, T>::default_deviation, [&](index_t count, auto&& body) {
       run_each(device, count, [&](const D&, index_t i) { body(i); });
@@ -209,9 +217,10 @@ class Trainer {
   }
 
   /// The target, when its fingerprint is taken.
-  Parameters<Target, T> known(Parameters<Target, T> target) {
-    progress_.sources.target = host_fingerprint<Target>(device_, std::as_const(target).weights());
-    return target;
+  template <class Made>
+  auto known(const auto& weights, Made&& target) {
+    progress_.sources.target = host_fingerprint<Target>(device_, weights);
+    return typename Method::Teacher(device_, std::forward<Made>(target));
   }
 
   const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {

@@ -33,12 +33,22 @@ class AbsorbedAttention {
   /// Turns W_kvb once, so that no forward has to.
   /// \param kv_b  W_kvb [heads · (nope + v), L]
   /// \throws Error on another shape
-  AbsorbedAttention(const place_t<T>& device, const Matrix<const value_t<T>>& kv_b) {
+  AbsorbedAttention(const place_t<T>& device, const Matrix<const value_t<T>>& kv_b,
+                    KeepWeights keep = KeepWeights::native) {
     require_shape("AbsorbedAttention: kv_b", kv_b, heads * (nope + v_dim), kv_lora);
     for (index_t h = 0; h < heads; ++h) {
-      key_.push_back(PrepackedLinear<T>::plain(device, kv_b.rows(h * (nope + v_dim), nope)));
-      value_.push_back(PrepackedLinear<T>{device, {kv_b.rows(h * (nope + v_dim) + nope, v_dim)}});
+      key_.push_back(PrepackedLinear<T>::plain(device, kv_b.rows(h * (nope + v_dim), nope), keep));
+      value_.push_back(PrepackedLinear<T>{device, {kv_b.rows(h * (nope + v_dim) + nope, v_dim)}, keep});
     }
+  }
+
+  /// What the weights take.
+  index_t bytes() const {
+    index_t sum = 0;
+    for (const auto* all : {&key_, &value_}) {
+      for (const auto& w : *all) sum += w.bytes();
+    }
+    return sum;
   }
 
   /// Working memory of a forward.

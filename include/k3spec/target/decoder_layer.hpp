@@ -34,12 +34,14 @@ struct ResidualMix {
   }
 
   /// norm.w ⊙ proj.w, for a target of elements T
-  template <class T>
-  static Buffer<accumulate_t<T>> freeze(const Weights<const T>& w) {
+  template <class T, class Tensor>
+  static Buffer<accumulate_t<T>> freeze(const Weights<Tensor>& w) {
     using S = accumulate_t<T>;
+    const auto norm = on_host(w.norm.weight);
+    const auto proj = on_host(w.proj.weight);
     Buffer<S> product(Hidden);
     for (index_t i = 0; i < Hidden; ++i)
-      product[i] = static_cast<S>(w.norm.weight(i)) * static_cast<S>(w.proj.weight(0, i));
+      product[i] = static_cast<S>(norm.view()(i)) * static_cast<S>(proj.view()(0, i));
     return product;
   }
 };
@@ -101,9 +103,9 @@ struct PrepackedDecoderLayer {
   std::optional<typename DenseMLP<Config, Config::intermediate_size>::template Prepacked<T>> dense;
   std::optional<typename LatentMoe<Config>::template Prepacked<T>> moe;
 
-  template <LayerKind Kind>
-  PrepackedDecoderLayer(const D& device, std::integral_constant<LayerKind, Kind>,
-                        const typename DecoderLayer<Config, Kind>::template Weights<const Host>& w)
+  /// \param w  the layer's Weights<const Host>, or Weights<Unread<Host>>
+  template <LayerKind Kind, class W>
+  PrepackedDecoderLayer(const D& device, std::integral_constant<LayerKind, Kind>, const W& w)
       : input_norm(device, w.input_layernorm.weight), mlp_norm(device, w.post_attention_layernorm.weight) {
     using Layer = DecoderLayer<Config, Kind>;
     if constexpr (Layer::has_residuals) {
@@ -114,6 +116,12 @@ struct PrepackedDecoderLayer {
     if constexpr (!Layer::is_mla) kda.emplace(device, w.self_attn);
     if constexpr (Layer::is_moe) moe.emplace(device, w.mlp);
     if constexpr (!Layer::is_moe) dense.emplace(device, w.mlp);
+  }
+
+  /// What its weights take.
+  std::size_t bytes() const {
+    return sizeof(S) * static_cast<std::size_t>(attention_mix.size() + mlp_mix.size()) + input_norm.bytes() +
+           mlp_norm.bytes() + (kda ? kda->bytes() : mla->bytes()) + (moe ? moe->bytes() : dense->bytes());
   }
 };
 

@@ -29,9 +29,13 @@ struct DenseMLP {
   struct Prepacked {
     PrepackedLinear<T> in, out;
 
-    Prepacked(const place_t<T>& device, const Weights<const value_t<T>>& w)
+    template <class Tensor>
+    Prepacked(const place_t<T>& device, const Weights<Tensor>& w)
         : in{device, {w.gate_proj.weight.matrix(), w.up_proj.weight.matrix()}},
           out{device, {w.down_proj.weight.matrix()}} {}
+
+    /// What they take.
+    std::size_t bytes() const { return static_cast<std::size_t>(in.bytes() + out.bytes()); }
   };
 
   /// Working memory of a forward.

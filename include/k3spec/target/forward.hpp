@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Runs the target on new tokens of every sequence of a batch.
-/// defines: FrozenTarget, TargetOutput
+/// defines: FrozenTarget, TargetBytes, TargetOutput
 
 #include <algorithm>
 #include <span>
@@ -32,8 +32,16 @@ struct TargetOutput {
   Matrix<T> tapped = {};           ///< [rows, taps · hidden]
 };
 
-/// A target's weights, prepacked, on a device. Matrices are laid out anew; on the host the embedding and all
-/// vectors are viewed, so the parameters must live as long as this.
+/// Bytes of a target's weights as they are kept.
+struct TargetBytes {
+  std::size_t all = 0;
+  std::size_t embedding = 0;  ///< of these, looked up and not multiplied with
+  std::size_t experts = 0;    ///< of these, all experts of all layers
+};
+
+/// A target's weights, prepacked, on a device. Matrices are laid out anew. Of weights that are in the host's memory, it
+/// views there the embedding and all vectors, so that they must live as long as this; weights that are still to be read
+/// (target/load.hpp) it has for itself.
 template <ForTarget Given, Element T, Device D = Cpu>
 class FrozenTarget {
   using Config = complete_target_t<Given>;
@@ -53,8 +61,9 @@ class FrozenTarget {
   using Output = TargetOutput<E>;
 
   /// Prepacks all layers' weights.
-  /// \param w  the host's
-  FrozenTarget(const D& device, const typename Model::template Weights<const T>& w)
+  /// \tparam Tensor  const T, of weights in the host's memory, or Unread<T>
+  template <class Tensor>
+  FrozenTarget(const D& device, const typename Model::template Weights<Tensor>& w)
       : embedding_(device, w.embed_tokens), norm_(device, w.norm), head_{device, {w.lm_head.matrix()}} {
     layers_.reserve(static_cast<std::size_t>(layers));
     for (index_t i = 0; i < layers; ++i) {
@@ -106,6 +115,18 @@ class FrozenTarget {
   /// For drafts that have none of their own: [vocabulary, hidden], and lm_head.
   const Matrix<const E>& embedding() const { return embedding_.view(); }
   const PrepackedLinear<E>& head() const { return head_; }
+
+  TargetBytes bytes() const {
+    TargetBytes sum;
+    sum.embedding = embedding_.bytes();
+    sum.all = sum.embedding + norm_.bytes() + static_cast<std::size_t>(head_.bytes()) +
+              sizeof(S) * static_cast<std::size_t>(output_mix_.size());
+    for (const Layer& layer : layers_) {
+      sum.all += layer.bytes();
+      if (layer.moe) sum.experts += layer.moe->expert_bytes();
+    }
+    return sum;
+  }
 
   /// logits [rows, vocabulary] = last [rows, hidden] · lm_headᵀ
   /// \throws Error on other shapes

@@ -102,7 +102,8 @@ struct KdaAttention {
     buffer_t<D, Sum> rate;  ///< [width]: exp(A_log) of the channel's head
     Held<D, Sum, dyn> dt_bias, o_norm;
 
-    Prepacked(const D& device, const Weights<const Host>& w)
+    template <class Tensor>
+    Prepacked(const D& device, const Weights<Tensor>& w)
         : in(make_in(device, w)),
           decay_up{device, {w.f_b_proj.weight.matrix()}},
           out{device, {w.o_proj.weight.matrix()}},
@@ -117,8 +118,15 @@ struct KdaAttention {
       return Matrix<const S>(conv.data() + which * taps * width, taps, width);
     }
 
+    /// What they take.
+    std::size_t bytes() const {
+      return static_cast<std::size_t>(in.bytes() + decay_up.bytes() + gate_up.bytes() + out.bytes()) +
+             sizeof(Sum) * static_cast<std::size_t>(conv.size() + rate.size()) + dt_bias.bytes() + o_norm.bytes();
+    }
+
    private:
-    static PrepackedLinear<T> make_in(const D& device, const Weights<const Host>& w) {
+    template <class W>
+    static PrepackedLinear<T> make_in(const D& device, const W& w) {
       const auto gate = [&] {
         if constexpr (full_rank_gate) return w.g_proj.weight.matrix();
         if constexpr (!full_rank_gate) return w.g_a_proj.weight.matrix();
@@ -128,19 +136,23 @@ struct KdaAttention {
                w.b_proj.weight.matrix(), gate()}};
     }
     /// The convolutions of q, k and v with their axes turned.
-    static Buffer<Sum> turned(const Weights<const Host>& w) {
+    template <class W>
+    static Buffer<Sum> turned(const W& w) {
       Buffer<Sum> all(3 * taps * width);
       Sum* to = all.data();
       for (const auto* from : {&w.q_conv1d, &w.k_conv1d, &w.v_conv1d}) {
+        const auto weight = on_host(from->weight);
         for (index_t j = 0; j < taps; ++j) {
-          for (index_t c = 0; c < width; ++c) *to++ = from->weight(c, 0, j);
+          for (index_t c = 0; c < width; ++c) *to++ = weight.view()(c, 0, j);
         }
       }
       return all;
     }
-    static Buffer<Sum> rates(const Weights<const Host>& w) {
+    template <class W>
+    static Buffer<Sum> rates(const W& w) {
       Buffer<Sum> all(width);
-      for (index_t c = 0; c < width; ++c) all[c] = std::exp(w.a_log(c / dim));
+      const auto a_log = on_host(w.a_log);
+      for (index_t c = 0; c < width; ++c) all[c] = std::exp(a_log.view()(c / dim));
       return all;
     }
   };

@@ -11,6 +11,7 @@
 #include <array>
 #include <type_traits>
 
+#include <k3spec/backend/cpu/batch_parts.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/layers/kimi_rms_norm.hpp>
 #include <k3spec/ops/grouped_gemm.hpp>
@@ -74,7 +75,9 @@ struct LatentMoe {
   /// Stands for shared experts that a config does not have.
   template <class T>
   struct NothingPrepacked {
-    NothingPrepacked(const place_t<T>&, const typename Absent::template Weights<const value_t<T>>&) {}
+    template <class W>
+    NothingPrepacked(const place_t<T>&, const W&) {}
+    static std::size_t bytes() { return 0; }
   };
 
   /// The weights, prepacked. Keeps views of the small ones.
@@ -90,7 +93,9 @@ struct LatentMoe {
     Held<D, scalar_t<T>, dyn> correction;
     Held<D, Host, dyn> norm;
 
-    Prepacked(const D& device, const Weights<const Host>& w)
+    /// Threads take experts.
+    template <class Tensor>
+    Prepacked(const D& device, const Weights<Tensor>& w)
         : router{device, {w.gate.weight.matrix()}},
           down{device, {w.routed_expert_down_proj.weight.matrix()}},
           up{device, {w.routed_expert_up_proj.weight.matrix()}},
@@ -99,13 +104,20 @@ struct LatentMoe {
           shared(device, w.shared_experts),
           correction(device, w.e_score_correction_bias) {
       if constexpr (has_norm) norm = Held<D, Host, dyn>(device, w.routed_expert_norm.weight);
-      for (index_t e = 0; e < experts; ++e) {
+      run_each(device, experts, [&](const D& own, index_t e) {
         const auto& expert = w.experts_[static_cast<std::size_t>(e)];
-        const detail::Stacked<Host> gate_up({expert.w1.weight.matrix(), expert.w3.weight.matrix()});
-        experts_in.set(device, e, gate_up.matrix());
-        experts_out.set(device, e, expert.w2.weight.matrix());
-      }
+        detail::set_stacked(experts_in, own, e, {expert.w1.weight.matrix(), expert.w3.weight.matrix()});
+        detail::set_stacked(experts_out, own, e, {expert.w2.weight.matrix()});
+      });
     }
+
+    /// What they take.
+    std::size_t bytes() const {
+      return static_cast<std::size_t>(router.bytes() + down.bytes() + up.bytes()) + expert_bytes() + shared.bytes() +
+             correction.bytes() + norm.bytes();
+    }
+    /// Of these, all experts.
+    std::size_t expert_bytes() const { return static_cast<std::size_t>(experts_in.bytes() + experts_out.bytes()); }
   };
 
   /// Working memory of a forward.

@@ -49,10 +49,11 @@ struct MlaAttention {
     using Host = value_t<T>;
     Held<D, Host, dyn> q_norm, kv_norm;
 
-    Prepacked(const D& device, const Weights<const Host>& w)
+    template <class Tensor>
+    Prepacked(const D& device, const Weights<Tensor>& w)
         : in(make_in(device, w)),
           out{device, {w.o_proj.weight.matrix()}},
-          attention(device, w.kv_b_proj.weight.matrix()),
+          attention(device, on_host(w.kv_b_proj.weight).view().matrix(), kept_as(w.kv_b_proj.weight)),
           kv_norm(device, w.kv_a_layernorm.weight) {
       if constexpr (has_q_lora) {
         q_up = PrepackedLinear<T>{device, {w.q_b_proj.weight.matrix()}};
@@ -60,8 +61,15 @@ struct MlaAttention {
       }
     }
 
+    /// What they take.
+    std::size_t bytes() const {
+      return static_cast<std::size_t>(in.bytes() + q_up.bytes() + out.bytes() + attention.bytes()) + q_norm.bytes() +
+             kv_norm.bytes();
+    }
+
    private:
-    static PrepackedLinear<T> make_in(const D& device, const Weights<const Host>& w) {
+    template <class W>
+    static PrepackedLinear<T> make_in(const D& device, const W& w) {
       const auto kv = w.kv_a_proj_with_mqa.weight.matrix();
       const auto q = [&] {
         if constexpr (has_q_lora) return w.q_a_proj.weight.matrix();

@@ -4,6 +4,7 @@
 /// defines: PrepackedGroups, require_groups, grouped_gemm_kernel, grouped_mlp_kernel
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <k3spec/backend/cpu/enough_work.hpp>
@@ -39,21 +40,37 @@ class PrepackedGroups {
   /// Packs the weights of one group.
   /// \throws Error on a group that is not there, and a W of another shape
   void set(index_t group, const Matrix<const T>& w) {
-    detail::require_group(group, groups());
-    detail::require_extent("PrepackedGroups: outputs", w.extent(0), outputs_);
-    detail::require_extent("PrepackedGroups: inputs", w.extent(1), inputs_);
+    check(group, w.extent(0), w.extent(1));
     groups_[static_cast<std::size_t>(group)] = PrepackedWeights<T>(w);
   }
   void set(const Cpu&, index_t group, const Matrix<const T>& w) { set(group, w); }
+  /// Takes the weights of one group.
+  /// \throws Error as the above
+  void set(const Cpu&, index_t group, PrepackedWeights<T> w) {
+    check(group, w.outputs(), w.inputs());
+    groups_[static_cast<std::size_t>(group)] = std::move(w);
+  }
 
   index_t groups() const { return static_cast<index_t>(groups_.size()); }
   index_t outputs() const { return outputs_; }
   index_t inputs() const { return inputs_; }
   const PrepackedWeights<T>* data() const { return groups_.data(); }
+  /// What they hold.
+  index_t bytes() const {
+    index_t sum = 0;
+    for (const auto& w : groups_) sum += w.bytes();
+    return sum;
+  }
   /// From one group's weights to the next one's.
   static constexpr index_t stride() { return 1; }
 
  private:
+  void check(index_t group, index_t outputs, index_t inputs) const {
+    detail::require_group(group, groups());
+    detail::require_extent("PrepackedGroups: outputs", outputs, outputs_);
+    detail::require_extent("PrepackedGroups: inputs", inputs, inputs_);
+  }
+
   index_t outputs_ = 0, inputs_ = 0;
   std::vector<PrepackedWeights<T>> groups_;
 };

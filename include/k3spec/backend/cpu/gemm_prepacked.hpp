@@ -1,17 +1,28 @@
 #pragma once
 /// \file
 /// Weights in the order in which the matrix product reads them.
-/// defines: PrepackedWeights, gemm of prepacked weights
+/// defines: Mxfp4Rows, PrepackedWeights, gemm of prepacked weights
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/backend/cpu/weight_panels.hpp>
 #include <k3spec/core/buffer.hpp>
+#include <k3spec/core/unread.hpp>
 
 namespace K3SPEC_NAMESPACE {
+
+/// W [N,K] as MXFP4, with scales of which detail::are_normal_scales holds.
+struct Mxfp4Rows {
+  index_t outputs, inputs;
+  const std::uint8_t* scales;  ///< [N, K/32]
+  /// (first, count, to [count, K/2]) reads rows; the lower half of a byte is the even column
+  std::function<void(index_t, index_t, std::uint8_t*)> read_nibbles;
+};
 
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again, in the narrowest
 /// format that has each of them exactly. N is rounded up to whole packets. Worth it for weights that do not change;
@@ -31,12 +42,24 @@ class PrepackedWeights {
   explicit PrepackedWeights(const View<U, E...>& w)
       : PrepackedWeights(w, detail::weight_format(Matrix<const T>(w.matrix()))) {}
 
-  PrepackedWeights(const Cpu&, const Matrix<const T>& w) : PrepackedWeights(w) {}
+  PrepackedWeights(const Cpu&, const Matrix<const T>& w, KeepWeights keep = KeepWeights::native)
+      : PrepackedWeights(w, keep == KeepWeights::full ? WeightFormat::full : detail::weight_format(w)) {}
 
-  /// What an object for W [N,K] holds at most.
+  /// Packs W without a copy of its numbers.
+  PrepackedWeights(const Cpu&, const Mxfp4Rows& w) requires std::same_as<S, float>
+      : panels_{WeightFormat::mxfp4, w.outputs, w.inputs}, memory_(panels_.bytes()) {
+    panels_.fill(w.scales, w.read_nibbles, memory_.data());
+  }
+
+  /// What an object for W [N,K] holds at most, if it is not to be kept full.
   static constexpr index_t bytes(index_t outputs, index_t inputs) {
     constexpr bool wide = std::same_as<T, S>;
     return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
+  }
+
+  /// What an object for W holds.
+  static index_t bytes(const Matrix<const T>& w) {
+    return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
   }
 
   index_t outputs() const { return panels_.outputs; }

@@ -2,7 +2,8 @@
 /// \file
 /// The fewest bits that hold a weight exactly: a checkpoint's bfloat16 and MXFP4 weights, once they are floats, are
 /// found again and kept as they came, so that products with them give the floats' bits from less memory.
-/// defines: WeightFormat, detail::mxfp4_scale_of, detail::mxfp4_nibble, detail::mxfp4_block_of, detail::weight_format
+/// defines: WeightFormat, detail::mxfp4_scale_of, detail::mxfp4_nibble, detail::mxfp4_block_of,
+/// detail::are_normal_scales, detail::weight_format
 
 #include <algorithm>
 #include <array>
@@ -78,6 +79,11 @@ std::array<float, static_cast<std::size_t>(mxfp4_block)> mxfp4_block_of(const T*
   std::array<float, static_cast<std::size_t>(mxfp4_block)> block;
   std::transform(x, x + mxfp4_block, block.begin(), [](T value) { return static_cast<float>(value); });
   return block;
+}
+
+/// Whether all scales are normal floats, which is what products read them as: not the least, nor the one that is NaN.
+inline bool are_normal_scales(const std::uint8_t* scales, index_t n) {
+  return std::all_of(scales, scales + n, [](std::uint8_t s) { return s >= 1 && s <= 254; });
 }
 
 /// Whether E2M1 has every number of W [N,K].

@@ -15,6 +15,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
 #include <k3spec/backend/cpu/weight_format.hpp>
@@ -55,6 +57,23 @@ struct PrepackedPanels {
     }
   }
 
+  /// The same from MXFP4's own bits, W not being there as numbers. Scales stay as they are.
+  /// \param scales   [N, K/32]  \param nibbles  (first, count, to [count, K/2]) reads rows, the even k in lower halves
+  template <class F>
+  void fill(const std::uint8_t* scales, F&& nibbles, std::byte* to) const {
+    const Panels<S> panels(outputs);
+    const index_t row = inputs / 2;
+    std::vector<std::uint8_t> rows(static_cast<std::size_t>(panels.width(0) * row));
+    for (index_t q = 0; q < panels.count; ++q) {
+      const index_t begin = panels.begin(q), count = std::min(panels.width(q), outputs - begin);
+      nibbles(begin, count, rows.data());
+      for (index_t j = 0; j < count; ++j) {
+        copy_blocks(rows.data() + j * row, scales + (begin + j) * (inputs / mxfp4_block),
+                    reinterpret_cast<std::uint8_t*>(to + begin * column_bytes<S>(format, inputs)), panels.width(q), j);
+      }
+    }
+  }
+
   /// Rows from k on, an even number or one of whole blocks, of the panel that begins with a column.
   PanelView<S> view(const std::byte* memory, index_t begin, index_t width, index_t k) const {
     const index_t column = column_bytes<S>(format, inputs);
@@ -80,6 +99,16 @@ struct PrepackedPanels {
     for (index_t k = 0; k < inputs; ++k) {
       const std::uint32_t half = std::bit_cast<std::uint32_t>(static_cast<float>(row[k])) >> 16U;
       to[k / 2 * width + j] |= half << (k % 2 == 0 ? 0U : 16U);
+    }
+  }
+
+  /// Eight nibbles of a row are a word of a panel already.
+  void copy_blocks(const std::uint8_t* row, const std::uint8_t* scale, std::uint8_t* to, index_t width,
+                   index_t j) const {
+    for (index_t k = 0; k < inputs; k += mxfp4_block, to += width * (mxfp4_block / 2 + 1)) {
+      to[j] = *scale++;
+      std::uint8_t* word = to + width + 4 * j;
+      for (index_t i = 0; i < 4; ++i, row += 4, word += 4 * width) std::memcpy(word, row, 4);
     }
   }
 
