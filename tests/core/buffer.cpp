@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -15,6 +19,21 @@ template <class T>
 void make(index_t count) {
   const Buffer<T> buffer(count);
 }
+
+/// The kernel's flags of the mapping that holds p, as /proc/self/smaps lists them; nothing where there is none.
+std::string mapping_flags(const void* p) {
+  const auto at = reinterpret_cast<std::uintptr_t>(p);
+  std::ifstream maps("/proc/self/smaps");
+  bool holds = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') holds = begin <= at && at < end;
+    if (holds && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return {};
+}
 }  // namespace
 
 TEST_CASE("a buffer is zero and aligned") {
@@ -25,6 +44,14 @@ TEST_CASE("a buffer is zero and aligned") {
     CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % alignment == 0);
     CHECK(std::all_of(buffer.begin(), buffer.end(), [](bfloat16 x) { return x.bits == 0; }));
   }
+}
+
+TEST_CASE("a large buffer asks for huge pages") {
+  const Buffer<char> large(64 << 20);
+  const std::string flags = mapping_flags(large.data() + large.size() / 2);
+  const bool are_there = std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
+  if (!flags.empty() && are_there) CHECK_MESSAGE(flags.find(" hg ") != std::string::npos, flags);
+  CHECK(large[large.size() - 1] == 0);
 }
 
 TEST_CASE("moving hands the memory on") {

@@ -16,6 +16,7 @@
 #include <k3spec/core/device.hpp>
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/extents.hpp>
+#include <k3spec/core/huge_pages.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -71,6 +72,7 @@ class Buffer {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     void* p = ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
     if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
+    advise_huge_pages(p, bytes);
     return static_cast<T*>(std::memset(p, 0, bytes));
   }
 
