@@ -23,7 +23,7 @@ class Blocked {
     const Pieces rows(p_.m, down), columns(p_.panels.count, across);
     const index_t depth = p_.blocks.longest();
     const index_t a_size = p_.packed_a(block_rows, depth), carried_size = carries() ? carried_rows * block_width() : 0;
-    const index_t b_size = ready() ? 0 : p_.panels.offset(0, std::min(p_.panels.count, block_panels), depth);
+    const index_t b_size = ready() ? 0 : p_.panels.offset(0, most_panels(p_.panels.count), depth);
     const index_t each = aligned_count(a_size + carried_size + b_size);
     S* memory = Workspace::reserve<S>(tasks * each);
     parallel_for(cpu, tasks, [&](index_t task) {
@@ -39,7 +39,7 @@ class Blocked {
   using Rows = typename Product::Rows;
 
   static constexpr index_t block_columns = 512;  ///< of a packed block of B: it stays in the second-level cache
-  static constexpr index_t block_panels = block_columns / Product::panel_width;
+  static constexpr index_t block_panels = ceil_div(block_columns, Product::panel_width);
   static constexpr index_t block_rows = 16 * tile_rows;  ///< rows that go over a packed block of B together
   static constexpr index_t carried_rows = 256;           ///< rows of C whose sums are carried in a tile of their own
 
@@ -65,7 +65,12 @@ class Blocked {
 
   bool ready() const { return p_.b.template is_ready<S>(); }
   bool carries() const { return Product::narrow && p_.blocks.count > 1; }
-  index_t block_width() const { return std::min(p_.panels.count, block_panels) * Product::panel_width; }
+  index_t block_width() const { return most_panels(p_.panels.count) * Product::panel_width; }
+  /// Blocks of B are as wide as one another: A is packed for each of them.
+  static Pieces blocks_of(index_t panels) {
+    return Pieces(panels, std::max<index_t>(1, ceil_div(panels, block_panels)));
+  }
+  static index_t most_panels(index_t panels) { return std::min(panels, block_panels); }
 
   /// How many tasks share the rows; the rest of the factor shares the columns. Multiplying costs a task rows * columns,
   /// packing what it needs about 8 times its columns and, if A is packed, 8 times its rows.
@@ -84,10 +89,12 @@ class Blocked {
   /// Rows of C times panels of columns.
   void rectangle(Range rows, Range panels, const Memory& memory) const {
     const index_t sweep = carries() ? carried_rows : rows.size();
-    for (index_t q = panels.begin; q < panels.end; q += block_panels) {
+    const Pieces blocks = blocks_of(panels.size());
+    for (index_t j = 0; j < blocks.count; ++j) {
+      const index_t q = panels.begin + blocks.begin(j);
       for (index_t i = rows.begin; i < rows.end; i += sweep) {
         for (index_t kb = 0; kb < p_.blocks.count; ++kb) {
-          block({i, std::min(i + sweep, rows.end)}, {q, std::min(q + block_panels, panels.end)}, kb, memory);
+          block({i, std::min(i + sweep, rows.end)}, {q, q + blocks.length(j)}, kb, memory);
         }
       }
     }

@@ -2,7 +2,7 @@
 /// \file
 /// The innermost part of the matrix product: a tile of C held in registers while k runs.
 /// defines: detail::tile_rows, detail::tile_vectors, detail::Panels, detail::PanelView, detail::Reach,
-///          detail::PanelRows, detail::joined_panels, detail::tile_kernel
+///          detail::Layout, detail::PanelRows, detail::joined_panels, detail::tile_kernel
 
 #include <algorithm>
 #include <array>
@@ -62,6 +62,10 @@ struct Strided {
   S* data;
   index_t stride;
 };
+
+/// How the kernel finds element (row, p) of A from `data` on: along, row after row, at row * stride + p, or across, as
+/// a transposed A lies, at p * stride + row.
+enum class Layout { along, across };
 
 /// Where panels of B of one width are to be read: row p of a full one is at data + p * stride elements, and what stands
 /// for several rows of the others is as wide (backend/cpu/weight_panels.hpp). The next panel begins `next` bytes on.
@@ -173,7 +177,7 @@ struct PanelRows<WeightFormat::mxfp4, From, float, V, G> {
 };
 
 /// C [R, G panels of V packets] = (or +=) A [R,k] · B [k, G panels of V packets], each element one fma chain over k.
-template <WeightFormat F, Reach From, class S, std::size_t R, std::size_t V, std::size_t G>
+template <WeightFormat F, Reach From, class S, std::size_t R, std::size_t V, std::size_t G, Layout L>
 void tile(index_t k, Strided<const S> a, const PanelView<S>& b, Strided<S> c, bool fresh) {
   using P = Packet<S>;
   constexpr std::size_t N = G * V;
@@ -183,13 +187,14 @@ void tile(index_t k, Strided<const S> a, const PanelView<S>& b, Strided<S> c, bo
   };
   unroll<R * N>([&](auto i) { sums[i] = fresh ? P(S{0}) : P::load(at(i)); });
   std::array<const S*, R> rows;
-  unroll<R>([&](auto r) { rows[r] = a.data + static_cast<index_t>(r()) * a.stride; });
+  unroll<R>([&](auto r) { rows[r] = a.data + static_cast<index_t>(r()) * (L == Layout::along ? a.stride : 1); });
   PanelRows<F, From, S, V, G>::each(
       k, b, [&](index_t p, const std::array<P, N>& y) __attribute__((always_inline)) {
         unroll<R>([&](auto r) {
-          const P x(rows[r][p]);
+          const P x(L == Layout::along ? rows[r][p] : rows[0][r()]);
           unroll<N>([&](auto v) { sums[r * N + v] = fma(x, y[v], sums[r * N + v]); });
         });
+        if constexpr (L == Layout::across) rows[0] += a.stride;
       });
   unroll<R * N>([&](auto i) { sums[i].store(at(i)); });
 }
@@ -207,11 +212,11 @@ constexpr index_t joined_panels(index_t rows, index_t panels) {
 }
 
 /// The kernel of G panels of `vectors` packets for 1 to Most rows.
-template <WeightFormat F, Reach From, class S, std::size_t Most, std::size_t G>
+template <WeightFormat F, Reach From, class S, std::size_t Most, std::size_t G, Layout L = Layout::along>
 TileKernel<S> tile_kernel(index_t rows, index_t vectors) {
   static constexpr auto table = []<std::size_t... I>(std::index_sequence<I...>) {
     constexpr std::size_t wide = static_cast<std::size_t>(tile_vectors);
-    return std::array<TileKernel<S>, sizeof...(I)>{&tile<F, From, S, I / wide + 1, I % wide + 1, G>...};
+    return std::array<TileKernel<S>, sizeof...(I)>{&tile<F, From, S, I / wide + 1, I % wide + 1, G, L>...};
   }
   (std::make_index_sequence<Most* static_cast<std::size_t>(tile_vectors)>{});
   return table[static_cast<std::size_t>((rows - 1) * tile_vectors + vectors - 1)];

@@ -2,7 +2,7 @@
 /// \file
 /// Bringing the operands of a matrix product into the shape its kernel reads: A as rows of the accumulation type, B as
 /// panels of a few packets' width.
-/// defines: detail::Operand, detail::pack_rows, detail::pack_panel, detail::Workspace
+/// defines: detail::Operand, detail::pack_across, detail::pack_panel, detail::Workspace
 
 #include <algorithm>
 #include <array>
@@ -75,13 +75,28 @@ void pack_transposed(const T* from, index_t stride, index_t rows, index_t column
   }
 }
 
-/// to [rows, to_stride] = A[i.., k..] of `rows` by kc; to_stride >= kc rounded up to packets.
+/// A packed tile of a transposed A has room for so many rows.
+inline constexpr index_t across_rows = 8;
+
+/// A transposed A, `from` [kc, rows], cut into tiles of rows: element (r, p) of a tile is at to[p * across_rows + r],
+/// and the next tile `next` elements on. Only what is past a tile's rows is undefined.
 template <class S, class T>
-void pack_rows(const Operand<T>& a, index_t i, index_t rows, index_t k, index_t kc, S* to, index_t to_stride) {
-  if (a.transposed) {
-    pack_transposed(a.at(i, k), a.stride, kc, rows, to, to_stride);
-  } else {
-    pack_plain(a.at(i, k), a.stride, rows, kc, to, to_stride);
+void pack_across(const T* from, index_t stride, const Pieces& tiles, index_t kc, S* to, index_t next) {
+  static_assert(tile_rows <= across_rows);
+  constexpr index_t w = std::min(Packet<S>::width, across_rows), reach = ceil_div(tile_rows, w) * w;
+  const index_t rows = tiles.begin(tiles.count);
+  index_t whole = tiles.count;  // tiles behind which there is enough to read
+  while (whole > 0 && tiles.begin(whole - 1) + reach > rows) --whole;
+  for (index_t p = 0; p < kc; ++p, from += stride, to += across_rows) {
+    const T* in = from;
+    S* out = to;
+    for (index_t t = 0; t < whole; in += tiles.length(t), out += next, ++t) {
+      for (index_t i = 0; i < reach; i += w) load_as<S>(in + i, w).store_first(out + i, w);
+    }
+    for (index_t t = whole; t < tiles.count; in += tiles.length(t), out += next, ++t) {
+      for (index_t i = 0; i < tiles.length(t); i += w)
+        load_as<S>(in + i, std::min(w, tiles.length(t) - i)).store_first(out + i, w);
+    }
   }
 }
 

@@ -12,11 +12,11 @@
 
 namespace K3SPEC_NAMESPACE::detail {
 
-inline constexpr index_t block_k = 256;        ///< of a packed block: a panel of B stays in the first-level cache
-inline constexpr index_t row_gap = 16;         ///< between packed rows of A, lest all fall into the same cache sets
-inline constexpr index_t copy_columns = 512;   ///< for so many columns of B it pays to copy a block of A together
-inline constexpr index_t streamed_rows = 48;   ///< up to so many rows, B is read panel by panel and never kept
-inline constexpr index_t streamed_passes = 2;  ///< up to so many tiles of rows, each reads B as it is stored
+inline constexpr index_t block_k = 256;         ///< of a packed block: a panel of B stays in the first-level cache
+inline constexpr index_t row_gap = 16;          ///< between packed rows of A, lest all fall into the same cache sets
+inline constexpr index_t read_in_place = 4096;  ///< elements of a transposed A that stay in the first-level cache
+inline constexpr index_t streamed_rows = 48;    ///< up to so many rows, B is read panel by panel and never kept
+inline constexpr index_t streamed_passes = 2;   ///< up to so many tiles of rows, each reads B as it is stored
 
 /// k cut into blocks as evenly as can be, each but the last a multiple of what any format of B keeps together.
 class Blocks {
@@ -112,14 +112,28 @@ struct Product {
   Panels<S> panels{n};
   Blocks blocks{k};
 
-  /// Rows of A as the kernel reads them.
-  using Rows = Strided<const S>;
+  /// Rows of A as the kernel reads them: `row` elements from a row to the next, and `tile` more from a tile of them.
+  struct Rows {
+    const S* data;
+    index_t stride;
+    Layout layout = Layout::along;
+    index_t row = stride, tile = 0;
 
+    Rows from(index_t k) const {
+      return {data + k * (layout == Layout::along ? 1 : stride), stride, layout, row, tile};
+    }
+  };
+
+  static constexpr Pieces tiles_of(index_t rows) { return Pieces(rows, ceil_div(rows, tile_rows)); }
+  static constexpr index_t packed_tile(index_t depth) { return depth * across_rows + row_gap; }
   static constexpr index_t padded(index_t count) { return ceil_div(count, P::width) * P::width; }
 
-  bool packs_a() const { return a.transposed || !std::same_as<TA, S> || (n >= copy_columns && m > streamed_rows); }
+  bool packs_a() const { return !std::same_as<TA, S> || (a.transposed && m * k > read_in_place); }
   /// Elements that `count` rows of `depth` take when packed.
-  index_t packed_a(index_t count, index_t depth) const { return packs_a() ? count * (padded(depth) + row_gap) : 0; }
+  index_t packed_a(index_t count, index_t depth) const {
+    if (!packs_a()) return 0;
+    return a.transposed ? ceil_div(count, tile_rows) * packed_tile(depth) : count * (padded(depth) + row_gap);
+  }
   /// Whether the sums of the block of k that begins at k0 start from 0.
   bool fresh(index_t k0) const { return k0 == 0 && !accumulate; }
   TC* at(index_t i, index_t j) const { return c + i * c_stride + j; }
@@ -132,9 +146,14 @@ struct Product {
   /// Rows [i, i + rows) of A from column k0 on, packed into `to` where they have to be.
   Rows rows_of_a(index_t i, index_t rows, index_t k0, index_t kc, S* to) const {
     if constexpr (std::same_as<TA, S>) {
+      if (!packs_a() && a.transposed) return {a.at(i, k0), a.stride, Layout::across, 1};
       if (!packs_a()) return {a.at(i, k0), a.stride};
     }
-    pack_rows(a, i, rows, k0, kc, to, padded(kc) + row_gap);
+    if (a.transposed) {
+      pack_across(a.at(i, k0), a.stride, tiles_of(rows), kc, to, packed_tile(kc));
+      return {to, across_rows, Layout::across, 0, packed_tile(kc)};
+    }
+    pack_plain(a.at(i, k0), a.stride, rows, kc, to, padded(kc) + row_gap);
     return {to, padded(kc) + row_gap};
   }
 
@@ -153,6 +172,11 @@ struct Product {
     }
   }
 
+  template <Layout L>
+  static TileKernel<S> one_tile(index_t rows, index_t vectors) {
+    return tile_kernel<WeightFormat::full, Reach::cache, S, static_cast<std::size_t>(tile_rows), 1, L>(rows, vectors);
+  }
+
   static void prefetch_tile(const S* p, index_t rows, index_t width, index_t stride) {
     constexpr index_t line = static_cast<index_t>(alignment / sizeof(S));
     for (index_t r = 0; r < rows; ++r, p += stride) {
@@ -161,14 +185,15 @@ struct Product {
   }
 
   /// All tiles of `rows` rows against one panel.
-  static void tiles(index_t rows, index_t kc, Rows x, PanelView<S> y, index_t width, Strided<S> to, bool fresh) {
-    const Pieces pieces(rows, ceil_div(rows, tile_rows));
+  static void tiles(index_t rows, index_t kc, const Rows& x, PanelView<S> y, index_t width, Strided<S> to, bool fresh) {
+    const Pieces pieces = tiles_of(rows);
     for (index_t t = 0; t < pieces.count; ++t) {
       const index_t i = pieces.begin(t), height = pieces.length(t);
       if (t + 1 < pieces.count)
         prefetch_tile(to.data + (i + height) * to.stride, pieces.length(t + 1), width, to.stride);
-      tile_kernel<WeightFormat::full, Reach::cache, S>(height, width / P::width, 1)(
-          kc, {x.data + i * x.stride, x.stride}, y, {to.data + i * to.stride, to.stride}, fresh);
+      const auto run = x.layout == Layout::along ? one_tile<Layout::along> : one_tile<Layout::across>;
+      run(height, width / P::width)(kc, {x.data + i * x.row + t * x.tile, x.stride}, y,
+                                    {to.data + i * to.stride, to.stride}, fresh);
     }
   }
 
@@ -181,7 +206,7 @@ struct Product {
   template <Reach From>
   static void tile(TileShape shape, index_t kc, Rows x, const PanelView<S>& y, Strided<S> to, bool fresh) {
     const auto run = [&]<WeightFormat F>(std::integral_constant<WeightFormat, F>) {
-      tile_kernel<F, From, S>(shape.rows, shape.width / P::width, shape.panels)(kc, x, y, to, fresh);
+      tile_kernel<F, From, S>(shape.rows, shape.width / P::width, shape.panels)(kc, {x.data, x.stride}, y, to, fresh);
     };
     if constexpr (std::same_as<S, float>) {
       if (y.format == WeightFormat::mxfp4) return run(std::integral_constant<WeightFormat, WeightFormat::mxfp4>{});

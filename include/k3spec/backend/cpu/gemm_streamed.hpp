@@ -75,7 +75,7 @@ class Streamed {
     for (index_t i = 0; i < p_.blocks.count; ++i) {
       const index_t k0 = p_.blocks.begin(i), kc = p_.blocks.length(i);
       const PanelView<S> y = p_.b.stream(p_.panels, q, k0, kc, packed);
-      p_.tiles(p_.m, kc, {x.data + k0, x.stride}, y, width, to, p_.fresh(k0));
+      p_.tiles(p_.m, kc, x.from(k0), y, width, to, p_.fresh(k0));
     }
   }
 
