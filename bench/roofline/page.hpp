@@ -29,7 +29,8 @@ inline std::string page_beginning(const Results& r) {
       "reading where nearly all bytes are read, else that of copying, read and written bytes together; of memory, "
       "where "
       "the operands are more than the caches hold, or of the second-level cache. A path may pass memory's: some of its "
-      "bytes come from caches between.\n\n";
+      "bytes come from caches between. Of several ways to read and to copy the fastest counts, packet by packet or the "
+      "C library's memcpy.\n\n";
   out += "| threads | multiply-adds, GFLOP/s | memory read, GB/s | memory copy | cache read | cache copy |\n";
   out += "| --- | --- | --- | --- | --- | --- |\n";
   for (std::size_t t = 0; t < r.threads.size(); ++t) {
