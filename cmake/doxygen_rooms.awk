@@ -11,7 +11,7 @@ FNR == 1 {
   depth = 0
 }
 path == "all.hpp" && FNR == 1 {
-  print "/** \\dir include\nWhat is installed.\n*/\n/** \\dir include/k3spec\nThe library, in a folder for every room.\n*/"
+  print "/** \\dir bench\nWhat measures it.\n*/\n/** \\dir include\nWhat is installed.\n*/\n/** \\dir include/k3spec\nThe library, in a folder for every room.\n*/"
 }
 topic == "" && /^\/\/ [a-z\/]+: / {
   room = $2

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # doc.sh <source> <scratch> <doxygen>: what README.md says of the documentation, done where no build folder is. doxygen
-# itself fails on any warning. What it wrote has README.md as its first page, a topic for every room with all the room's
-# headers, a sidebar, and a brief for every header, class, concept and function outside of classes.
+# itself fails on any warning. What it wrote has README.md as its first page, the roofline with its picture, a topic for
+# every room with all the room's headers, a sidebar, and a brief for every header, class, concept and function outside
+# of classes.
 set -euo pipefail
 source="$1" scratch="$2" doxygen="$3"
 rm -rf "$scratch"
 mkdir -p "$scratch/bin"
 cp -r "$source/Doxyfile" "$source/README.md" "$source/cmake" "$source/include" "$scratch"
+mkdir "$scratch/bench"
+cp "$source"/bench/roofline.{md,svg} "$scratch/bench"
 ln -s "$(command -v "$doxygen")" "$scratch/bin/doxygen"
 cd "$scratch"
 
@@ -20,6 +23,8 @@ PATH="$scratch/bin:$PATH" doxygen
 html=build/doc
 [[ -e "$html/index.html" ]] || fail "no $html/index.html"
 grep -q 'header-only C++20 library' "$html/index.html" || fail "the first page is not README.md"
+grep -q 'roofline.svg' "$html/md_bench_roofline.html" || fail "the page on the roofline has no picture"
+[[ -e "$html/roofline.svg" ]] || fail "no $html/roofline.svg"
 grep -q '"Topics"' "$html/navtreedata.js" || fail "the sidebar has no topics"
 
 if grep -lE '&lt;/(tt|table|code|em|b|a|p|pre)&gt;' "$html"/*.html | grep -v _source.html; then
