@@ -65,7 +65,7 @@ struct Shape {
 template <class F>
 void for_shapes(F&& f) {
   for (const index_t rows : {1, 3}) {
-    for (const index_t columns : {1, 3, 4, 7, 16, 67}) {
+    for (const index_t columns : {1, 3, 4, 7, 16, 67, 2051}) {
       Shape s{rows, columns};
       f(s);
     }

@@ -99,23 +99,28 @@ struct Differential {
     }
   }
 
-  /// Column gradients of columns [begin, end), at most `block` of them: summed over rows in the order of
-  /// expr/order.hpp, then delivered. states: [rows] or null when there are no reductions.
-  static constexpr index_t block = 64, chains = expr::column_chains;
+  static constexpr index_t chains = expr::column_chains, longest_block = 512;
+  /// Columns that are summed together: where rows are long, a short block would read a few cache lines of each.
+  index_t block() const { return column_count < 4 * longest_block ? 64 : longest_block; }
+
+  /// Column gradients of a block of columns [begin, end): summed over rows in the order of expr/order.hpp, then
+  /// delivered. states: [rows] or null when there are no reductions.
   void columns(index_t begin, index_t end, const State* states) const {
-    std::array<std::array<S, chains * block>, static_cast<std::size_t>(count)> sums{};
+    const index_t width = block();
+    std::array<std::array<S, chains * longest_block>, static_cast<std::size_t>(count)> sums;
+    for (auto& of_operand : sums) std::fill_n(of_operand.data(), chains * width, S(0));
     const State empty{};
     for (index_t r = 0; r < row_count; ++r) {
       const State& s = states == nullptr ? empty : states[r];
       for_packets<S>(operands, s.value.data(), r, begin, end, [&](const auto& env) {
         const Sink sink = adjoints<0>(env, s);
         [&]<std::size_t... I>(std::index_sequence<I...>) {
-          (add_to_chain<I>(sums[I].data() + r % chains * block + (env.column_index - begin), sink.operands[I]), ...);
+          (add_to_chain<I>(sums[I].data() + r % chains * width + (env.column_index - begin), sink.operands[I]), ...);
         }
         (each);
       });
     }
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (column<I>(sums[I].data(), begin, end), ...); }
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (column<I>(sums[I].data(), width, begin, end), ...); }
     (each);
   }
   template <std::size_t I>
@@ -124,9 +129,9 @@ struct Differential {
     if constexpr (expr::reads_column<static_cast<int>(I), E>) (Packet<S>::load(chain) + d).store(chain);
   }
   template <std::size_t I>
-  void column(S* sums, index_t begin, index_t end) const {
+  void column(S* sums, index_t width, index_t begin, index_t end) const {
     if constexpr (expr::reads_column<static_cast<int>(I), E>) {
-      fold_chains<expr::Sum>(sums, chains * block, block);
+      fold_chains<expr::Sum>(sums, chains * width, width);
       for (index_t j = begin; j < end; j += Packet<S>::width) {
         const index_t n = std::min(Packet<S>::width, end - j);
         deliver(Packet<S>::load_first(sums + (j - begin), n), std::get<I>(grads), 0, j, n);
@@ -159,9 +164,9 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
     }
   });
   if constexpr (sums_rows) {
-    parallel_for(cpu, ceil_div(columns, Work::block), [&](index_t i) {
-      const index_t begin = i * Work::block;
-      work.columns(begin, std::min(columns, begin + Work::block), keeps ? states : nullptr);
+    parallel_for(cpu, ceil_div(columns, work.block()), [&](index_t i) {
+      const index_t begin = i * work.block();
+      work.columns(begin, std::min(columns, begin + work.block()), keeps ? states : nullptr);
     });
   }
 }
