@@ -134,8 +134,8 @@ inline void fill_slot(const ModelTensors& tensors, const TensorSlot& slot, void*
 }  // namespace detail
 
 /// Refuses a checkpoint that does not fit. A slot `x.weight` may be stored as MXFP4 `x.weight_packed`,
-/// `x.weight_scale`. \throws Error when a wanted tensor is absent, has another shape or does not convert, and when the
-/// checkpoint has a
+/// `x.weight_scale`.
+/// \throws Error when a wanted tensor is absent, has another shape or does not convert, and when the checkpoint has a
 ///         tensor that no slot wants and options.known does not hold for
 inline void check_parameters(const ModelTensors& tensors, const std::vector<TensorSlot>& slots,
                              const LoadOptions& options = {}) {
