@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -50,7 +51,9 @@ TEST_CASE("a large buffer asks for huge pages") {
   const Buffer<char> large(64 << 20);
   const std::string flags = mapping_flags(large.data() + large.size() / 2);
   const bool are_there = std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
-  if (!flags.empty() && are_there) CHECK_MESSAGE(flags.find(" hg ") != std::string::npos, flags);
+  // What runs programs of another processor shows other mappings than its own.
+  const bool is_emulated = std::getenv("QEMU_LD_PREFIX") != nullptr;
+  if (!flags.empty() && are_there && !is_emulated) CHECK_MESSAGE(flags.find(" hg ") != std::string::npos, flags);
   CHECK(large[large.size() - 1] == 0);
 }
 

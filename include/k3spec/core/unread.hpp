@@ -33,9 +33,10 @@ class UnreadTensor {
   /// Whether it is kept as MXFP4, of which the following read.
   virtual bool is_mxfp4() const { return false; }
   /// \param to  [rows, columns / 32], the blocks' scales
-  virtual void read_scales(std::uint8_t* /*to*/) const {}
+  virtual void read_scales([[maybe_unused]] std::uint8_t* to) const {}
   /// Rows [first, first + count). \param to  [count, columns / 2], the lower half of a byte being the even column
-  virtual void read_nibbles(index_t /*first*/, index_t /*count*/, std::uint8_t* /*to*/) const {}
+  virtual void read_nibbles([[maybe_unused]] index_t first, [[maybe_unused]] index_t count,
+                            [[maybe_unused]] std::uint8_t* to) const {}
 };
 
 /// In place of an element type, `Weights<Unread<T>>`: tensors of T that are still to be read.

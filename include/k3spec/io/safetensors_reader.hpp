@@ -74,7 +74,8 @@ class SafetensorsFile {
                   std::to_string(first) + " and " + std::to_string(count) + " more");
     }
     if (i.dtype == to && to != DType::BOOL) {
-      return file_.read(header_.data_start + i.begin + first * size, out, static_cast<std::size_t>(count * size));
+      const std::size_t bytes = count * size;
+      return file_.read(header_.data_start + i.begin + first * size, out, bytes);
     }
     std::vector<std::byte> piece(std::min(count, piece_elements) * size);
     auto* to_bytes = static_cast<std::byte*>(out);

@@ -68,9 +68,9 @@ class StackedMxfp4 {
   /// Whether products with these bits are those with the numbers.
   bool usable() const { return usable_; }
   /// This must outlive them.
-  Mxfp4Rows rows() const {
-    return {out_, in_, scales_.data(),
-            [this](index_t first, index_t count, std::uint8_t* to) { read(first, count, to); }};
+  auto rows() const {
+    return Mxfp4Rows{out_, in_, scales_.data(),
+                     [this](index_t first, index_t count, std::uint8_t* to) { read(first, count, to); }};
   }
 
  private:

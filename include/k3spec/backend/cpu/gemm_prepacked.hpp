@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include <k3spec/backend/cpu/gemm.hpp>
@@ -17,12 +16,15 @@
 namespace K3SPEC_NAMESPACE {
 
 /// W [N,K] as MXFP4, with scales of which detail::are_normal_scales holds.
+template <class Read>
 struct Mxfp4Rows {
   index_t outputs, inputs;
   const std::uint8_t* scales;  ///< [N, K/32]
   /// (first, count, to [count, K/2]) reads rows; the lower half of a byte is the even column
-  std::function<void(index_t, index_t, std::uint8_t*)> read_nibbles;
+  Read read_nibbles;
 };
+template <class Read>
+Mxfp4Rows(index_t, index_t, const std::uint8_t*, Read) -> Mxfp4Rows<Read>;
 
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again, in the narrowest
 /// format that has each of them exactly. N is rounded up to whole packets. Worth it for weights that do not change;
@@ -46,42 +48,43 @@ class PrepackedWeights {
       : PrepackedWeights(w, keep == KeepWeights::full ? WeightFormat::full : detail::weight_format(w)) {}
 
   /// Packs W without a copy of its numbers.
-  PrepackedWeights(const Cpu&, const Mxfp4Rows& w) requires std::same_as<S, float>
-      : panels_{WeightFormat::mxfp4, w.outputs, w.inputs}, memory_(panels_.bytes()) {
-    panels_.fill(w.scales, w.read_nibbles, memory_.data());
-  }
+  template <class Read>
+    requires std::same_as<S, float> PrepackedWeights(const Cpu&, const Mxfp4Rows<Read>& w)
+        : panels_{WeightFormat::mxfp4, w.outputs, w.inputs}, memory_(panels_.bytes()) {
+      panels_.fill(w.scales, w.read_nibbles, memory_.data());
+    }
 
-  /// What an object for W [N,K] holds at most, if it is not to be kept full.
-  static constexpr index_t bytes(index_t outputs, index_t inputs) {
-    constexpr bool wide = std::same_as<T, S>;
-    return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
-  }
+    /// What an object for W [N,K] holds at most, if it is not to be kept full.
+    static constexpr index_t bytes(index_t outputs, index_t inputs) {
+      constexpr bool wide = std::same_as<T, S>;
+      return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
+    }
 
-  /// What an object for W holds.
-  static index_t bytes(const Matrix<const T>& w) {
-    return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
-  }
+    /// What an object for W holds.
+    static index_t bytes(const Matrix<const T>& w) {
+      return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
+    }
 
-  index_t outputs() const { return panels_.outputs; }
-  index_t inputs() const { return panels_.inputs; }
-  WeightFormat format() const { return panels_.format; }
-  /// What it holds.
-  index_t bytes() const { return panels_.bytes(); }
-  const Panels& panels() const { return panels_; }
-  /// See detail::PrepackedPanels.
-  const std::byte* data() const { return memory_.data(); }
+    index_t outputs() const { return panels_.outputs; }
+    index_t inputs() const { return panels_.inputs; }
+    WeightFormat format() const { return panels_.format; }
+    /// What it holds.
+    index_t bytes() const { return panels_.bytes(); }
+    const Panels& panels() const { return panels_; }
+    /// See detail::PrepackedPanels.
+    const std::byte* data() const { return memory_.data(); }
 
- private:
-  /// Packs W in a format that has each of its numbers: another would change them.
-  template <class U, index_t... E>
-    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
-  PrepackedWeights(const View<U, E...>& w, WeightFormat format)
-      : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
-    panels_.fill(w, memory_.data());
-  }
+   private:
+    /// Packs W in a format that has each of its numbers: another would change them.
+    template <class U, index_t... E>
+      requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
+    PrepackedWeights(const View<U, E...>& w, WeightFormat format)
+        : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
+      panels_.fill(w, memory_.data());
+    }
 
-  Panels panels_{WeightFormat::full, 0, 0};
-  Buffer<std::byte> memory_;
+    Panels panels_{WeightFormat::full, 0, 0};
+    Buffer<std::byte> memory_;
 };
 
 namespace detail {

@@ -119,8 +119,8 @@ struct Product {
     Layout layout = Layout::along;
     index_t row = stride, tile = 0;
 
-    Rows from(index_t k) const {
-      return {data + k * (layout == Layout::along ? 1 : stride), stride, layout, row, tile};
+    Rows from(index_t column) const {
+      return {data + column * (layout == Layout::along ? 1 : stride), stride, layout, row, tile};
     }
   };
 
