@@ -72,6 +72,7 @@ template <class T, index_t... E>
 Held<Cpu, T, E...> on_host(const View<const T, E...>& from) {
   return {Cpu{}, from};
 }
+/// The same of one that is still to be read.
 template <class T, index_t... E>
 Held<Cpu, T, E...> on_host(const View<Unread<T>, E...>& from) {
   return {Cpu{}, from};

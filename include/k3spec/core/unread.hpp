@@ -32,9 +32,9 @@ class UnreadTensor {
 
   /// Whether it is kept as MXFP4, of which the following read.
   virtual bool is_mxfp4() const { return false; }
-  /// \param to  [rows, columns / 32], the blocks' scales
+  /// Reads the blocks' scales. \param to  [rows, columns / 32]
   virtual void read_scales([[maybe_unused]] std::uint8_t* to) const {}
-  /// Rows [first, first + count). \param to  [count, columns / 2], the lower half of a byte being the even column
+  /// Reads rows [first, first + count). \param to  [count, columns / 2], the lower half of a byte being the even column
   virtual void read_nibbles([[maybe_unused]] index_t first, [[maybe_unused]] index_t count,
                             [[maybe_unused]] std::uint8_t* to) const {}
 };
@@ -82,6 +82,7 @@ template <class T, index_t... E>
 KeepWeights kept_as(const View<T, E...>&) {
   return KeepWeights::native;
 }
+/// As its tensor says.
 template <class T, index_t... E>
 KeepWeights kept_as(const View<Unread<T>, E...>& w) {
   return w.tensor().keep();

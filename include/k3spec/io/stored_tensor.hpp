@@ -56,6 +56,7 @@ class StoredWeights {
  public:
   using Weights = typename Layer::template Weights<Unread<T>>;
 
+  /// All of a model's tensors.
   /// \param tensors  must outlive this
   /// \throws Error as check_parameters; no tensor is read
   StoredWeights(const ModelTensors& tensors, LoadOptions options, KeepWeights keep = KeepWeights::native)

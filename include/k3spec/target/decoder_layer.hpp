@@ -103,6 +103,7 @@ struct PrepackedDecoderLayer {
   std::optional<typename DenseMLP<Config, Config::intermediate_size>::template Prepacked<T>> dense;
   std::optional<typename LatentMoe<Config>::template Prepacked<T>> moe;
 
+  /// Lays a layer's weights out.
   /// \param w  the layer's Weights<const Host>, or Weights<Unread<Host>>
   template <LayerKind Kind, class W>
   PrepackedDecoderLayer(const D& device, std::integral_constant<LayerKind, Kind>, const W& w)

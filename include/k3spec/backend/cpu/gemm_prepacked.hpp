@@ -23,6 +23,7 @@ struct Mxfp4Rows {
   /// (first, count, to [count, K/2]) reads rows; the lower half of a byte is the even column
   Read read_nibbles;
 };
+/// Of what its fields are.
 template <class Read>
 Mxfp4Rows(index_t, index_t, const std::uint8_t*, Read) -> Mxfp4Rows<Read>;
 
