@@ -34,7 +34,6 @@ struct Head {
   index_t queries, count;
   std::vector<T> of_q = numbers<T>(queries * (qk + apart), 1);
   std::vector<T> of_nope = numbers<T>(count * (H::nope + apart), 2), of_rope = numbers<T>(count * (H::rope + apart), 3);
-  std::vector<T> of_v = numbers<T>(count * (H::v + apart), 4);
 
   template <index_t N>
   static Rows<const T, N> rows(const std::vector<T>& from, index_t n) {
@@ -43,7 +42,6 @@ struct Head {
   Rows<const T, qk> q() const { return rows<qk>(of_q, queries); }
   Rows<const T, H::nope> nope() const { return rows<H::nope>(of_nope, count); }
   Rows<const T, H::rope> rope() const { return rows<H::rope>(of_rope, count); }
-  Rows<const T, H::v> v() const { return rows<H::v>(of_v, count); }
 };
 
 /// The first `columns` of each row of 64.
@@ -77,33 +75,24 @@ void check_scores(const Head<H, T>& head) {
 }
 
 template <class H, class T>
-void check_values(const Head<H, T>& head) {
-  using S = accumulate_t<T>;
-  const auto weights = numbers<S>(head.queries * head.count, 5);
-  const Matrix<S> p(const_cast<S*>(weights.data()), head.queries, head.count);
-  std::vector<S> found = numbers<S>(head.queries * H::v + 1, 6), wanted = found;
-  cpu::FewQueries<H>::template add_values<T, S>(p, head.v(), Rows<S, H::v>(found.data(), head.queries));
-  gemm<Op::plain, Op::plain>(Cpu{1}, p, head.v(), Rows<S, H::v>(wanted.data(), head.queries), Into::accumulate);
-  CHECK(same(found, wanted));
-}
-
-template <class H, class T>
 void check_head() {
-  for (index_t queries = 1; queries <= cpu::few_queries; ++queries) {
+  for (index_t queries = 1; queries <= cpu::few_queries<H>; ++queries) {
     for (const index_t keys : {1, 7, 8, 9, 15, 16, 17, 63, 64}) {
       CAPTURE(queries);
       CAPTURE(keys);
       const Head<H, T> head{queries, keys};
       check_scores(head);
-      check_values(head);
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("attention of few queries has the bits of the products it stands for", T, float, double, bfloat16) {
+TEST_CASE_TEMPLATE("scores of few queries have the bits of the products they stand for", T, float, double, bfloat16) {
   check_head<AttentionHeads<1, 16, 8, 16>, T>();
   check_head<AttentionHeads<1, 5, 3, 7>, T>();
   check_head<AttentionHeads<1, 33, 1, 18>, T>();
+  // K3's own heads are left to gemm.
+  static_assert(cpu::few_queries<AttentionHeads<1, 33, 1, 18>> == 8 &&
+                cpu::few_queries<AttentionHeads<96, 128, 64, 128>> == 0);
 }

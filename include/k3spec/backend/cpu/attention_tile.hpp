@@ -83,7 +83,9 @@ struct AttentionTile {
   /// scores [n, m] = q kᵀ, not scaled; q [n, qk]. Rows of scores have room for whole packets.
   template <class T, class S>
   static void score(const Rows<const T, qk>& q, const Keys<const T>& k, const Matrix<S>& scores) {
-    if (q.extent(0) <= few_queries) return FewQueries<H>::template score<T, S>(q, k.nope, k.rope, scores);
+    if constexpr (few_queries < H >> 0) {
+      if (q.extent(0) <= few_queries<H>) return FewQueries<H>::template score<T, S>(q, k.nope, k.rope, scores);
+    }
     gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<0, Nope>(), k.nope, scores);
     gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<Nope, Rope>(), k.rope, scores, Into::accumulate);
   }
@@ -117,9 +119,7 @@ struct AttentionTile {
       const Matrix<S> p(scores.data(), Extents<dyn, dyn>(n, k.count()), key_tile);
       score(q.rows(first, n), k, p);
       for (index_t i = 0; i < n; ++i) weigh(first + i, p.row(i), k.count(), sees(first + i));
-      const Rows<S, V> to(sums.data() + first * V, n);
-      if (n <= few_queries) return FewQueries<H>::template add_values<T, S>(p, k.v, to);
-      gemm<Op::plain, Op::plain>(Cpu{1}, p, k.v, to, Into::accumulate);
+      gemm<Op::plain, Op::plain>(Cpu{1}, p, k.v, Rows<S, V>(sums.data() + first * V, n), Into::accumulate);
     }
 
     /// Adds one key to query i; its score is scaled already.

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The two products of attention for few queries, such as a drafted token's: what a product of many rows packs of the
-/// keys and values would cost more than it saves. Every element is the chain over k that gemm makes of it.
+/// Scores of few queries of narrow heads, such as a drafted token's: what a product does besides would cost more than
+/// turning the keys. Every element is the chain over k that gemm makes of it.
 /// defines: cpu::few_queries, cpu::FewQueries
 
 #include <algorithm>
@@ -15,13 +15,14 @@
 
 namespace K3SPEC_NAMESPACE::cpu {
 
-/// Up to so many queries.
-inline constexpr index_t few_queries = 8;
+/// Up to so many queries. Of wider heads gemm is as fast for one query and faster for more (bench/RESULTS.md).
+template <class H>
+inline constexpr index_t few_queries = H::qk <= 48 ? 8 : 0;
 
-/// The products with one head's keys and values.
+/// The product with one head's keys.
 template <class H>
 struct FewQueries {
-  static constexpr index_t Nope = H::nope, Rope = H::rope, V = H::v, qk = H::qk;
+  static constexpr index_t Nope = H::nope, Rope = H::rope, qk = H::qk;
 
   /// scores [n, m] = q [n, qk] · [nope ‖ rope]ᵀ, the rest of each row's last packet included.
   template <class T, class S>
@@ -44,27 +45,6 @@ struct FewQueries {
           });
         }
         detail::unroll<some()>([&](auto r) { sums[r].store(scores.row(i + static_cast<index_t>(r())) + key); });
-      });
-    }
-  }
-
-  /// to [n, V] += weights [n, m] · v [m, V]
-  template <class T, class S>
-  static void add_values(const Matrix<S>& weights, const Rows<const T, V>& v, const Rows<S, V>& to) {
-    using P = Packet<S>;
-    for (index_t j = 0; j < V; j += P::width) {
-      const index_t columns = std::min(P::width, V - j);
-      in_fours(weights.extent(0), [&](index_t i, auto some) {
-        std::array<P, some()> sums;
-        const auto at = [&](auto r) { return to.row(i + static_cast<index_t>(r())) + j; };
-        detail::unroll<some()>([&](auto r) { sums[r] = detail::load_as<S>(at(r), columns); });
-        for (index_t key = 0; key < v.extent(0); ++key) {
-          const P value = detail::load_as<S>(v.row(key) + j, columns);
-          detail::unroll<some()>(
-              [&](auto r) { sums[r] = fma(P(weights.row(i + static_cast<index_t>(r()))[key]), value, sums[r]); });
-        }
-        detail::unroll<some()>(
-            [&](auto r) { columns == P::width ? sums[r].store(at(r)) : sums[r].store_first(at(r), columns); });
       });
     }
   }

@@ -105,6 +105,10 @@ struct PrepackedB {
     return layout.format == WeightFormat::full;
   }
 
+  /// How many tiles of rows may each turn the stored numbers into floats: more often costs more than to keep the
+  /// floats, for MXFP4, and for bfloat16 where tiles are low, already the second time (bench/RESULTS.md).
+  index_t passes() const { return packet_registers >= 32 && layout.format != WeightFormat::mxfp4 ? 2 : 1; }
+
   /// Whether it may still be in a cache from the product before.
   bool is_cached() const { return layout.bytes() < index_t{8} << 20; }
 

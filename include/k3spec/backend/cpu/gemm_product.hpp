@@ -16,7 +16,6 @@ inline constexpr index_t block_k = 256;         ///< of a packed block: a panel 
 inline constexpr index_t row_gap = 16;          ///< between packed rows of A, lest all fall into the same cache sets
 inline constexpr index_t read_in_place = 4096;  ///< elements of a transposed A that stay in the first-level cache
 inline constexpr index_t streamed_rows = 48;    ///< up to so many rows, B is read panel by panel and never kept
-inline constexpr index_t streamed_passes = 2;   ///< up to so many tiles of rows, each reads B as it is stored
 
 /// k cut into blocks as evenly as can be, each but the last a multiple of what any format of B keeps together.
 class Blocks {

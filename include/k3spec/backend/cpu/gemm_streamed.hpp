@@ -37,9 +37,11 @@ class Streamed {
   using S = typename Product::S;
   using Rows = typename Product::Rows;
 
-  /// Whether the kernel reads B as it is kept: one that does not pack, for rows that pass over a panel so few times
-  /// that turning its numbers into floats each time is less than keeping them.
-  bool in_place() const { return Product::B::joins && p_.m <= streamed_passes * tile_rows; }
+  /// Whether the kernel reads B as it is kept: one that does not pack, for few tiles of rows.
+  bool in_place() const {
+    if constexpr (Product::B::joins) return p_.m <= p_.b.passes() * tile_rows;
+    return false;
+  }
 
   /// How many panels from q on are as wide as q.
   index_t alike(index_t q, index_t end) const {
@@ -63,7 +65,7 @@ class Streamed {
       const auto tile =
           p_.b.is_cached() ? &Product::template tile<Reach::cache> : &Product::template tile<Reach::memory>;
       if (in_place()) {
-        const Pieces pieces(p_.m, ceil_div(p_.m, tile_rows));
+        const Pieces pieces = Product::tiles_of(p_.m);
         for (index_t t = 0; t < pieces.count; ++t) {
           const index_t i = pieces.begin(t);
           tile({pieces.length(t), width, count}, p_.k, {x.data + i * x.stride, x.stride}, p_.b.view(p_.panels, q, 0),
