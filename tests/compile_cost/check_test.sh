@@ -23,13 +23,15 @@ printf '# UMBRELLA MOST\n\nlayers 1.5\nall 2\n' >"$dir/bounds"
 printf '# UMBRELLA MOST\n\n' >"$dir/none"
 : >"$dir/empty"
 compiler good 0 " TOTAL : 1.0 0.1 1.1 150M"
-compiler large 0 " TOTAL : 1.0 0.1 1.1 151M"
+compiler rounded 0 " TOTAL : 1.0 0.1 1.1 151M"
+compiler large 0 " TOTAL : 1.0 0.1 1.1 152M"
 compiler silent 0 "" && compiler seconds 0 " TOTAL : 1.0 0.1 1.1" && compiler small 0 " TOTAL : 1.0 0.1 1.1 900k"
 compiler failing 1 " TOTAL : 1.0 0.1 1.1 5M"
 printf '#!/bin/sh\ncat >/dev/null\n' >"$dir/mute" && chmod +x "$dir/mute"
 
 expect 0 "all      150 MB, 1.50 of <Eigen/Core>, at most 2.00: ok" bounds good
-expect 1 "layers   151 MB, 1.51 of <Eigen/Core>, at most 1.50: over" bounds large
+expect 0 "layers   151 MB, 1.51 of <Eigen/Core>, at most 1.50: ok" bounds rounded
+expect 1 "layers   152 MB, 1.52 of <Eigen/Core>, at most 1.50: over" bounds large
 expect 1 "none has no bounds" none good
 expect 1 "empty has no bounds" empty good
 expect 1 "" absent good
