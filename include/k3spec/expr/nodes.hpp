@@ -11,7 +11,7 @@
 ///
 /// `arg<I>` is element (row, column) of operand I; `column<I>` its element (column), a weight that all rows share;
 /// `row<I>` its element (row), a value that all columns share.
-/// defines: expr::Expression, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row, and the
+/// defines: expr::Expression, Part, computes, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row, and the
 ///          operators and functions on expressions
 
 #include <concepts>
@@ -31,6 +31,17 @@ concept Expression = requires {
   typename std::remove_cvref_t<E>::expression_tag;
 };
 
+/// Which nodes of a tree a pass forward computes. A row's constants need computing once for all of its packets: a tape
+/// that has them goes through `elements` packet by packet.
+enum class Part { all, row_constants, elements };
+
+/// True if a pass with Env computes a node that is a row's constant, or is none.
+template <class Env, bool RowConstant>
+constexpr bool computes() {
+  if constexpr (requires { Env::part; }) return Env::part == Part::all || (Env::part == Part::row_constants) == RowConstant;
+  return true;
+}
+
 /// What a placeholder's value depends on.
 enum class Reads { element, column, row };
 
@@ -49,11 +60,11 @@ struct Placeholder {
     P value;
   };
   template <int, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
-    t.value = env.template load<I, What>();
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    if constexpr (computes<Env, row_constant>()) t.value = env.template load<I, What>();
   }
   template <int, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
     sink.template add<I>(d);
   }
 };
@@ -71,11 +82,11 @@ struct Constant {
     P value;
   };
   template <int, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env&) const {
-    t.value = P(static_cast<typename Env::scalar>(number));
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env&) const {
+    if constexpr (computes<Env, row_constant>()) t.value = P(static_cast<typename Env::scalar>(number));
   }
   template <int, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P, Sink&) const {}
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P, Sink&) const {}
 };
 
 /// F of an expression.
@@ -93,12 +104,12 @@ struct Unary {
     P value;
   };
   template <int Base, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
     in.template forward<Base>(t.in, env);
-    t.value = F::value(t.in.value);
+    if constexpr (computes<Env, row_constant>()) t.value = F::value(t.in.value);
   }
   template <int Base, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
     in.template backward<Base>(t.in, P(d * F::derivative(t.in.value, t.value)), sink);
   }
   template <int Which, int Base>
@@ -124,13 +135,13 @@ struct Binary {
     P value;
   };
   template <int Base, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
     left.template forward<Base>(t.left, env);
     right.template forward<Base + L::reductions>(t.right, env);
-    t.value = F::value(t.left.value, t.right.value);
+    if constexpr (computes<Env, row_constant>()) t.value = F::value(t.left.value, t.right.value);
   }
   template <int Base, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
     const P a = t.left.value, b = t.right.value;
     left.template backward<Base>(t.left, F::left(a, b, t.value, d), sink);
     right.template backward<Base + L::reductions>(t.right, F::right(a, b, t.value, d), sink);
@@ -161,8 +172,9 @@ struct Through {
     P value;
   };
   template <int Base, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
     in.template forward<Base>(t.in, env);
+    if constexpr (!computes<Env, row_constant>()) return;
     if constexpr (std::is_same_v<T, bfloat16>) {
       t.value = round_to<bfloat16>(t.in.value);
     } else {
@@ -170,7 +182,7 @@ struct Through {
     }
   }
   template <int Base, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>& t, P d, Sink& sink) const {
     if constexpr (PassesAdjoint) in.template backward<Base>(t.in, d, sink);
   }
   template <int Which, int Base>

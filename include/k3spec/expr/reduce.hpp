@@ -58,11 +58,11 @@ struct Reduce {
     P value;
   };
   template <int Base, class P, class Env>
-  K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
-    t.value = P(env.reduced(Base + E::reductions));
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void forward(Tape<P>& t, const Env& env) const {
+    if constexpr (computes<Env, row_constant>()) t.value = P(env.reduced(Base + E::reductions));
   }
   template <int Base, class P, class Sink>
-  K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
+  [[gnu::always_inline]] K3SPEC_HOST_DEVICE void backward(const Tape<P>&, P d, Sink& sink) const {
     static_assert(!std::is_same_v<O, Maximum>,
                   "row_max has no derivative here: write detach(row_max(e)) where the result does not depend on it");
     sink.template add_reduced<Base + E::reductions>(d);

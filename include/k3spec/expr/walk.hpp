@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The way back through an expression: adjoints of reductions and operands, for one packet of lanes on any device.
-/// defines: expr::RowState, AdjointSink, walk, reads_column, any_column_gradient, differentiate_scratch
+/// defines: expr::RowState, AdjointSink, WalkTapes, walk, reads_column, any_column_gradient, differentiate_scratch
 
 #include <array>
 #include <tuple>
@@ -52,31 +52,63 @@ struct AdjointSink {
   }
 };
 
+/// Tapes of a tree and of what its reductions add up, in P.
+template <class P, class E>
+class WalkTapes {
+ public:
+  typename E::template Tape<P> whole;
+
+  /// The tape inside reduction Which.
+  template <int Which>
+  K3SPEC_HOST_DEVICE auto& inside() {
+    return std::get<static_cast<std::size_t>(Which)>(inside_);
+  }
+
+ private:
+  template <int Which>
+  using Summed = typename decltype(std::declval<E>().template reduction<Which, 0>().node.in)::template Tape<P>;
+  template <int... Which>
+  static auto all(std::integer_sequence<int, Which...>) -> std::tuple<Summed<Which>...>;
+
+  decltype(all(std::make_integer_sequence<int, E::reductions>{})) inside_;
+};
+
+/// Forward through the whole tree, and through what reductions Which and above add up.
+template <int Which, class P, class E, class Env>
+[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk_forward(const E& e, const Env& env, WalkTapes<P, E>& tapes) {
+  if constexpr (Which < E::reductions) {
+    const auto found = e.template reduction<Which, 0>();
+    found.node.in.template forward<std::remove_cvref_t<decltype(found)>::base>(tapes.template inside<Which>(), env);
+    walk_forward<Which + 1>(e, env, tapes);
+  } else {
+    e.template forward<0>(tapes.whole, env);
+  }
+}
+
 /// Sends the known adjoints of reductions Which and above through their own subtrees.
-template <class P, int Which, class E, class Env, class Sink>
-K3SPEC_HOST_DEVICE void walk_reductions(const E& e, const Env& env, const typename Env::scalar* adjoint,
-                                        index_t columns, Sink& sink) {
+template <int Which, class P, class E, class S, class Sink>
+[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk_reductions(const E& e, WalkTapes<P, E>& tapes, const S* adjoint, index_t columns,
+                                        Sink& sink) {
   if constexpr (Which < E::reductions) {
     const auto found = e.template reduction<Which, 0>();
     using Found = std::remove_cvref_t<decltype(found)>;
     using Node = std::remove_cvref_t<decltype(found.node)>;
     if constexpr (!std::is_same_v<typename Node::op, Maximum>) {
-      typename decltype(Node::in)::template Tape<P> tape;
-      found.node.in.template forward<Found::base>(tape, env);
-      found.node.in.template backward<Found::base>(tape, P(Node::op::share(adjoint[Which], columns)), sink);
+      const P d(Node::op::share(adjoint[Which], columns));
+      found.node.in.template backward<Found::base>(tapes.template inside<Which>(), d, sink);
     }
-    walk_reductions<P, Which + 1>(e, env, adjoint, columns, sink);
+    walk_reductions<Which + 1>(e, tapes, adjoint, columns, sink);
   }
 }
 
 /// Sends d_y through the whole tree, and the adjoints of reductions From and above through theirs.
-template <class P, int From, class E, class Env, class Sink>
-K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, const typename Env::scalar* adjoint, index_t columns, P d_y,
-                             Sink& sink) {
-  typename E::template Tape<P> tape;
-  e.template forward<0>(tape, env);
-  e.template backward<0>(tape, d_y, sink);
-  walk_reductions<P, From>(e, env, adjoint, columns, sink);
+/// \param tapes  where env computes all nodes, anything; where it leaves out a row's constants, those of the row
+template <int From, class P, class E, class Env, class Sink>
+[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, WalkTapes<P, E>& tapes, const typename Env::scalar* adjoint,
+                             index_t columns, P d_y, Sink& sink) {
+  walk_forward<From>(e, env, tapes);
+  e.template backward<0>(tapes.whole, d_y, sink);
+  walk_reductions<From>(e, tapes, adjoint, columns, sink);
 }
 
 }  // namespace K3SPEC_NAMESPACE::expr

@@ -54,40 +54,50 @@ struct Differential {
   static constexpr auto each = std::make_index_sequence<static_cast<std::size_t>(count)>{};
   using State = expr::RowState<S, E::reductions>;
   using Sink = expr::AdjointSink<S, Packet<S>, count, E::reductions>;
+  using Tapes = expr::WalkTapes<Packet<S>, E>;
 
-  const E& e;
-  const D& d_y;
-  const Operands& operands;
-  const G& grads;
+  E e;
+  D d_y;
+  Operands operands;
+  G grads;
   index_t row_count, column_count;
 
-  void row_state(index_t row, State& s) const {
+  [[gnu::always_inline]] inline void row_state(index_t row, State& s) const {
     reduce_row<S>(e, operands, row, column_count, s.value.data());
     reduction_adjoints<E::reductions - 1>(row, s);
   }
 
   /// Adjoints of reductions Which, Which-1, … 0 of a row; those above Which are known.
   template <int Which>
-  void reduction_adjoints(index_t row, State& s) const {
+  [[gnu::always_inline]] inline void reduction_adjoints(index_t row, State& s) const {
     if constexpr (Which >= 0) {
-      s.adjoint[Which] = combine_row<expr::Sum>(operands, s.value.data(), row, column_count, [&](const auto& env) {
-        return adjoints<Which + 1>(env, s).reductions[Which];
+      Tapes tapes = row_tapes<Which + 1>(row, s);
+      s.adjoint[Which] = combine_row<expr::Sum>(operands, s.value.data(), row, column_count, [&](const auto& env) __attribute__((always_inline)) {
+        return adjoints<Which + 1>(env, s, tapes).reductions[Which];
       });
       reduction_adjoints<Which - 1>(row, s);
     }
   }
 
+  /// Tapes with what is the same in all of a row.
+  template <int From>
+  [[gnu::always_inline]] inline Tapes row_tapes(index_t row, const State& s) const {
+    Tapes tapes;
+    expr::walk_forward<From>(e, row_constants(operands, s.value.data(), row), tapes);
+    return tapes;
+  }
   template <int From, class Env>
-  Sink adjoints(const Env& env, const State& s) const {
+  [[gnu::always_inline]] inline Sink adjoints(const Env& env, const State& s, Tapes& tapes) const {
     Sink sink;
-    expr::walk<Packet<S>, From>(e, env, s.adjoint.data(), column_count, d_y.template lanes<S>(env), sink);
+    expr::walk<From>(e, env, tapes, s.adjoint.data(), column_count, d_y.template lanes<S>(env), sink);
     return sink;
   }
 
   /// Element gradients of one row, columns [begin, end).
-  void elements(index_t row, index_t begin, index_t end, const State& s) const {
-    for_packets<S>(operands, s.value.data(), row, begin, end, [&](const auto& env) {
-      const Sink sink = adjoints<0>(env, s);
+  [[gnu::always_inline]] inline void elements(index_t row, index_t begin, index_t end, const State& s) const {
+    Tapes tapes = row_tapes<0>(row, s);
+    for_packets<S>(operands, s.value.data(), row, begin, end, [&](const auto& env) __attribute__((always_inline)) {
+      const Sink sink = adjoints<0>(env, s, tapes);
       [&]<std::size_t... I>(std::index_sequence<I...>) { (element<I>(sink.operands[I], env), ...); }
       (each);
     });
@@ -105,15 +115,16 @@ struct Differential {
 
   /// Column gradients of a block of columns [begin, end): summed over rows in the order of expr/order.hpp, then
   /// delivered. states: [rows] or null when there are no reductions.
-  void columns(index_t begin, index_t end, const State* states) const {
+  [[gnu::always_inline]] inline void columns(index_t begin, index_t end, const State* states) const {
     const index_t width = block();
     std::array<std::array<S, chains * longest_block>, static_cast<std::size_t>(count)> sums;
     for (auto& of_operand : sums) std::fill_n(of_operand.data(), chains * width, S(0));
     const State empty{};
     for (index_t r = 0; r < row_count; ++r) {
       const State& s = states == nullptr ? empty : states[r];
-      for_packets<S>(operands, s.value.data(), r, begin, end, [&](const auto& env) {
-        const Sink sink = adjoints<0>(env, s);
+      Tapes tapes = row_tapes<0>(r, s);
+      for_packets<S>(operands, s.value.data(), r, begin, end, [&](const auto& env) __attribute__((always_inline)) {
+        const Sink sink = adjoints<0>(env, s, tapes);
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           (add_to_chain<I>(sums[I].data() + r % chains * width + (env.column_index - begin), sink.operands[I]), ...);
         }
@@ -156,17 +167,19 @@ void differentiate_all(const Cpu& cpu, const E& e, const D& d_y, const G& grads,
   Scope scope(scratch);
   auto* states = scratch.template take<typename Work::State>(keeps ? rows : 0);
   for_pieces(cpu, rows, columns, E::reductions == 0, [&](index_t r0, index_t r1, index_t c0, index_t c1) {
+    const Work here = work;
     for (index_t r = r0; r < r1; ++r) {
       typename Work::State state{};
-      if constexpr (E::reductions > 0) work.row_state(r, state);
+      if constexpr (E::reductions > 0) here.row_state(r, state);
       if constexpr (keeps) states[r] = state;
-      work.elements(r, c0, c1, state);
+      here.elements(r, c0, c1, state);
     }
   });
   if constexpr (sums_rows) {
     parallel_for(cpu, ceil_div(columns, work.block()), [&](index_t i) {
+      const Work here = work;
       const index_t begin = i * work.block();
-      work.columns(begin, std::min(columns, begin + work.block()), keeps ? states : nullptr);
+      here.columns(begin, std::min(columns, begin + work.block()), keeps ? states : nullptr);
     });
   }
 }

@@ -52,14 +52,17 @@ void evaluate(const Cpu& cpu, const std::tuple<E...>& e, const std::tuple<Y...>&
     for (index_t r = r0; r < r1; ++r) {
       std::array<S, static_cast<std::size_t>(std::max(1, (E::reductions + ...)))> reduced{};
       if constexpr (reduces) cpu::reduce_row<S>(std::get<0>(e), operands, r, columns, reduced.data());
-      cpu::for_packets<S>(operands, reduced.data(), r, c0, c1, [&](const auto& env) {
-        std::tuple<typename E::template Tape<Packet<S>>...> tapes;
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
+      std::tuple<typename E::template Tape<Packet<S>>...> tapes;
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const std::tuple to(std::get<I>(y).row(r)...);
+        (std::get<I>(e).template forward<0>(std::get<I>(tapes), cpu::row_constants(operands, reduced.data(), r)), ...);
+        const auto packet = [&](const auto& env) __attribute__((always_inline)) {
           (std::get<I>(e).template forward<0>(std::get<I>(tapes), env), ...);
-          (std::get<I>(tapes).value.store_first(std::get<I>(y).row(r) + env.column_index, env.count), ...);
-        }
-        (each);
-      });
+          (std::get<I>(tapes).value.store_first(std::get<I>(to) + env.column_index, env.count), ...);
+        };
+        cpu::for_packets<S>(operands, reduced.data(), r, c0, c1, packet);
+      }
+      (each);
     }
   });
 }
@@ -91,7 +94,7 @@ void evaluate_rows(const Cpu& cpu, const E& e, const View<T, N>& y, const First&
       std::array<S, static_cast<std::size_t>(std::max(1, E::reductions))> reduced{};
       cpu::reduce_row<S>(e, operands, r, columns, reduced.data());
       typename E::template Tape<Packet<S>> tape;
-      e.template forward<0>(tape, cpu::RowEnv<S, false, decltype(operands)>{operands, reduced.data(), r, 0, 1});
+      e.template forward<0>(tape, cpu::row_constants(operands, reduced.data(), r));
       tape.value.store_first(y.data() + r, 1);
     }
   });

@@ -17,7 +17,7 @@ namespace K3SPEC_NAMESPACE::cpu {
 
 /// The lanes past `count` replaced by `neutral`.
 template <class S>
-Packet<S> fill_up(Packet<S> x, index_t count, S neutral) {
+[[gnu::always_inline]] inline Packet<S> fill_up(Packet<S> x, index_t count, S neutral) {
   if (count == Packet<S>::width) return x;
   std::array<S, static_cast<std::size_t>(Packet<S>::width)> lanes;
   lanes.fill(neutral);
@@ -39,13 +39,13 @@ void fold_chains(S* chains, index_t count, index_t end) {
 
 /// Combines lanes(env) over a row's columns by O.
 template <class O, class S, class Operands, class F>
-S combine_row(const Operands& operands, const S* reduced, index_t row, index_t columns, F&& lanes) {
+[[gnu::always_inline]] inline S combine_row(const Operands& operands, const S* reduced, index_t row, index_t columns, F&& lanes) {
   using P = Packet<S>;
   const auto most = static_cast<std::uint64_t>(std::min(columns, expr::row_chains(columns)));
   const index_t chains = std::max(P::width, static_cast<index_t>(std::bit_ceil(most)));
   std::array<S, static_cast<std::size_t>(expr::most_row_chains)> totals;
   std::fill_n(totals.data(), chains, O::template neutral<S>());
-  for_packets<S>(operands, reduced, row, 0, columns, [&](const auto& env) {
+  for_packets<S>(operands, reduced, row, 0, columns, [&](const auto& env) __attribute__((always_inline)) {
     S* total = totals.data() + (env.column_index & (chains - 1));
     O::combine(P::load(total), fill_up(lanes(env), env.count, O::template neutral<S>())).store(total);
   });
@@ -63,8 +63,9 @@ void reduce_row(const E& e, const Operands& operands, index_t row, index_t colum
     using Found = std::remove_cvref_t<decltype(found)>;
     using Node = std::remove_cvref_t<decltype(found.node)>;
     using O = typename Node::op;
-    const S total = combine_row<O>(operands, reduced, row, columns, [&](const auto& env) {
-      typename decltype(Node::in)::template Tape<Packet<S>> tape;
+    typename decltype(Node::in)::template Tape<Packet<S>> tape;
+    found.node.in.template forward<Found::base>(tape, row_constants(operands, reduced, row));
+    const S total = combine_row<O>(operands, reduced, row, columns, [&](const auto& env) __attribute__((always_inline)) {
       found.node.in.template forward<Found::base>(tape, env);
       return tape.value;
     });

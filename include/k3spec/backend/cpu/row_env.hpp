@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The CPU's side of an expression: where a packet's lanes come from.
-/// defines: cpu::RowEnv, cpu::for_packets
+/// defines: cpu::RowEnv, cpu::row_constants, cpu::for_packets
 
 #include <tuple>
 
@@ -11,10 +11,12 @@
 
 namespace K3SPEC_NAMESPACE::cpu {
 
-/// The lanes at [row, column … column + count) of a tuple of operands. `Full`: count is the packet's width.
-template <class S, bool Full, class Operands>
+/// The lanes at [row, column … column + count) of a tuple of operands. `Full`: count is the packet's width. Which: the
+/// nodes of a tree that are computed here.
+template <class S, bool Full, class Operands, expr::Part Which>
 struct RowEnv {
   using scalar = S;
+  static constexpr expr::Part part = Which;
 
   const Operands& operands;
   const S* reductions;
@@ -37,13 +39,25 @@ struct RowEnv {
   }
 };
 
-/// Calls f(env) for each packet of a row's columns [begin, end); the last one may be partial.
+/// Computes a row's constants alone, in every lane.
+template <class S, class Operands>
+RowEnv<S, false, Operands, expr::Part::row_constants> row_constants(const Operands& operands, const S* reduced,
+                                                                    index_t row) {
+  return {operands, reduced, row, 0, 1};
+}
+
+/// Calls f(env) for each packet of a row's columns [begin, end); the last one may be partial. A row's constants are not
+/// computed by env: row_constants does that before. All of it is made one loop with what calls it, so that views and
+/// constants stay in registers; f must be inline, too.
 template <class S, class Operands, class F>
-void for_packets(const Operands& operands, const S* reduced, index_t row, index_t begin, index_t end, F&& f) {
+[[gnu::always_inline]] inline void for_packets(const Operands& operands, const S* reduced, index_t row, index_t begin,
+                                               index_t end, F&& f) {
   constexpr index_t width = Packet<S>::width;
+  const Operands here = operands;
   index_t j = begin;
-  for (; j + width <= end; j += width) f(RowEnv<S, true, Operands>{operands, reduced, row, j, width});
-  if (j < end) f(RowEnv<S, false, Operands>{operands, reduced, row, j, end - j});
+  for (; j + width <= end; j += width)
+    f(RowEnv<S, true, Operands, expr::Part::elements>{here, reduced, row, j, width});
+  if (j < end) f(RowEnv<S, false, Operands, expr::Part::elements>{here, reduced, row, j, end - j});
 }
 
 }  // namespace K3SPEC_NAMESPACE::cpu

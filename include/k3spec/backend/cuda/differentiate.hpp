@@ -49,7 +49,8 @@ struct Derivative {
   __device__ Sink adjoints(const Env& env, const State& s) const {
     Sink sink;
     const S d_y = env.template load<count, expr::Reads::element>();
-    expr::walk<S, From>(e, env, s.adjoint.data(), columns, d_y, sink);
+    expr::WalkTapes<S, E> tapes;
+    expr::walk<From>(e, env, tapes, s.adjoint.data(), columns, d_y, sink);
     return sink;
   }
 
