@@ -31,6 +31,33 @@ constexpr auto shifted = x0 - detach(row_max(x0));
 constexpr auto log_softmax = shifted - log(row_sum(exp(shifted)));
 constexpr auto cross_entropy = -row_sum(x1 * log_softmax);
 
+/// x, and how often it was computed.
+struct Counted {
+  static inline int times = 0;
+  template <class P>
+  static P value(P x) {
+    ++times;
+    return x;
+  }
+  template <class P>
+  static P derivative(P, P) {
+    return P(1);
+  }
+};
+
+template <expr::Expression E>
+constexpr expr::Unary<Counted, E> counted(E e) {
+  return {e};
+}
+
+/// Calls of Counted while f runs.
+template <class F>
+int times(F&& f) {
+  Counted::times = 0;
+  f();
+  return Counted::times;
+}
+
 /// Central differences of loss() in the elements of `operand`.
 template <class F>
 void check_gradient(std::vector<double>& operand, const std::vector<double>& gradient, F&& loss) {
@@ -196,6 +223,26 @@ TEST_CASE("operands, outputs and gradients of another shape than they are read w
   CHECK_THROWS_WITH_AS(differentiate(Cpu{}, x0 * w, m, gradients(no_gradient, accumulate(column)), scratch, m, row),
                        "expression: gradient 1: found 1 x 4, wanted 1 x 8", Error);
   evaluate(Cpu{}, x0 * expr::row<1>, out, m, column);
+}
+
+TEST_CASE("what is the same in all of a row is computed once for it, what an element changes in every packet") {
+  constexpr index_t rows = 3, most = 40 * Packet<double>::width;
+  std::vector<double> a = draws(rows * most, 11), y(a.size()), d_a(a.size()), of_row = draws(rows, 12);
+  const Vector<double> row(of_row.data(), rows);
+  constexpr auto norm = counted(rsqrt(row_mean(x0 * x0) + 1e-5));
+  Arena scratch(1 << 16);
+  for (const index_t packets : {1, 5, 40}) {
+    const auto of = [&](std::vector<double>& x) {
+      return Matrix<double>(x.data(), rows, packets * Packet<double>::width);
+    };
+    CHECK(times([&] { evaluate(Cpu{1}, x0 * norm, of(y), of(a)); }) == rows);
+    CHECK(times([&] { evaluate(Cpu{1}, x0 * counted(exp(expr::row<1>)), of(y), of(a), row); }) == rows);
+    CHECK(times([&] { evaluate(Cpu{1}, counted(x0) * norm, of(y), of(a)); }) == rows * (packets + 1));
+    CHECK(times([&] { evaluate_rows(Cpu{1}, norm, row, of(a)); }) == rows);
+    // On the way back, once more for what the sum's adjoint is added up of.
+    const auto back = [&] { differentiate(Cpu{1}, x0 * norm, of(y), gradients(overwrite(of(d_a))), scratch, of(a)); };
+    CHECK(times(back) == 2 * rows);
+  }
 }
 
 TEST_CASE("several outputs of one pass may overwrite their operands; operands of a wrong shape are refused") {

@@ -38,7 +38,8 @@ enum class Part { all, row_constants, elements };
 /// True if a pass with Env computes a node that is a row's constant, or is none.
 template <class Env, bool RowConstant>
 constexpr bool computes() {
-  if constexpr (requires { Env::part; }) return Env::part == Part::all || (Env::part == Part::row_constants) == RowConstant;
+  if constexpr (requires { Env::part; })
+    return Env::part == Part::all || (Env::part == Part::row_constants) == RowConstant;
   return true;
 }
 

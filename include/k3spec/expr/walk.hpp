@@ -87,8 +87,8 @@ template <int Which, class P, class E, class Env>
 
 /// Sends the known adjoints of reductions Which and above through their own subtrees.
 template <int Which, class P, class E, class S, class Sink>
-[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk_reductions(const E& e, WalkTapes<P, E>& tapes, const S* adjoint, index_t columns,
-                                        Sink& sink) {
+[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk_reductions(const E& e, WalkTapes<P, E>& tapes,
+                                                                      const S* adjoint, index_t columns, Sink& sink) {
   if constexpr (Which < E::reductions) {
     const auto found = e.template reduction<Which, 0>();
     using Found = std::remove_cvref_t<decltype(found)>;
@@ -104,8 +104,9 @@ template <int Which, class P, class E, class S, class Sink>
 /// Sends d_y through the whole tree, and the adjoints of reductions From and above through theirs.
 /// \param tapes  where env computes all nodes, anything; where it leaves out a row's constants, those of the row
 template <int From, class P, class E, class Env, class Sink>
-[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, WalkTapes<P, E>& tapes, const typename Env::scalar* adjoint,
-                             index_t columns, P d_y, Sink& sink) {
+[[gnu::always_inline]] inline K3SPEC_HOST_DEVICE void walk(const E& e, const Env& env, WalkTapes<P, E>& tapes,
+                                                           const typename Env::scalar* adjoint, index_t columns, P d_y,
+                                                           Sink& sink) {
   walk_forward<From>(e, env, tapes);
   e.template backward<0>(tapes.whole, d_y, sink);
   walk_reductions<From>(e, tapes, adjoint, columns, sink);

@@ -72,9 +72,10 @@ struct Differential {
   [[gnu::always_inline]] inline void reduction_adjoints(index_t row, State& s) const {
     if constexpr (Which >= 0) {
       Tapes tapes = row_tapes<Which + 1>(row, s);
-      s.adjoint[Which] = combine_row<expr::Sum>(operands, s.value.data(), row, column_count, [&](const auto& env) __attribute__((always_inline)) {
-        return adjoints<Which + 1>(env, s, tapes).reductions[Which];
-      });
+      s.adjoint[Which] = combine_row<expr::Sum>(
+          operands, s.value.data(), row, column_count, [&](const auto& env) __attribute__((always_inline)) {
+            return adjoints<Which + 1>(env, s, tapes).reductions[Which];
+          });
       reduction_adjoints<Which - 1>(row, s);
     }
   }
@@ -96,11 +97,12 @@ struct Differential {
   /// Element gradients of one row, columns [begin, end).
   [[gnu::always_inline]] inline void elements(index_t row, index_t begin, index_t end, const State& s) const {
     Tapes tapes = row_tapes<0>(row, s);
-    for_packets<S>(operands, s.value.data(), row, begin, end, [&](const auto& env) __attribute__((always_inline)) {
-      const Sink sink = adjoints<0>(env, s, tapes);
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (element<I>(sink.operands[I], env), ...); }
-      (each);
-    });
+    for_packets<S>(
+        operands, s.value.data(), row, begin, end, [&](const auto& env) __attribute__((always_inline)) {
+          const Sink sink = adjoints<0>(env, s, tapes);
+          [&]<std::size_t... I>(std::index_sequence<I...>) { (element<I>(sink.operands[I], env), ...); }
+          (each);
+        });
   }
   template <std::size_t I, class Env>
   void element(Packet<S> d, const Env& env) const {
@@ -123,13 +125,15 @@ struct Differential {
     for (index_t r = 0; r < row_count; ++r) {
       const State& s = states == nullptr ? empty : states[r];
       Tapes tapes = row_tapes<0>(r, s);
-      for_packets<S>(operands, s.value.data(), r, begin, end, [&](const auto& env) __attribute__((always_inline)) {
-        const Sink sink = adjoints<0>(env, s, tapes);
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-          (add_to_chain<I>(sums[I].data() + r % chains * width + (env.column_index - begin), sink.operands[I]), ...);
-        }
-        (each);
-      });
+      for_packets<S>(
+          operands, s.value.data(), r, begin, end, [&](const auto& env) __attribute__((always_inline)) {
+            const Sink sink = adjoints<0>(env, s, tapes);
+            [&]<std::size_t... I>(std::index_sequence<I...>) {
+              (add_to_chain<I>(sums[I].data() + r % chains * width + (env.column_index - begin), sink.operands[I]),
+               ...);
+            }
+            (each);
+          });
     }
     [&]<std::size_t... I>(std::index_sequence<I...>) { (column<I>(sums[I].data(), width, begin, end), ...); }
     (each);

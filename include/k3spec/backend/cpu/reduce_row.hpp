@@ -39,16 +39,18 @@ void fold_chains(S* chains, index_t count, index_t end) {
 
 /// Combines lanes(env) over a row's columns by O.
 template <class O, class S, class Operands, class F>
-[[gnu::always_inline]] inline S combine_row(const Operands& operands, const S* reduced, index_t row, index_t columns, F&& lanes) {
+[[gnu::always_inline]] inline S combine_row(const Operands& operands, const S* reduced, index_t row, index_t columns,
+                                            F&& lanes) {
   using P = Packet<S>;
   const auto most = static_cast<std::uint64_t>(std::min(columns, expr::row_chains(columns)));
   const index_t chains = std::max(P::width, static_cast<index_t>(std::bit_ceil(most)));
   std::array<S, static_cast<std::size_t>(expr::most_row_chains)> totals;
   std::fill_n(totals.data(), chains, O::template neutral<S>());
-  for_packets<S>(operands, reduced, row, 0, columns, [&](const auto& env) __attribute__((always_inline)) {
-    S* total = totals.data() + (env.column_index & (chains - 1));
-    O::combine(P::load(total), fill_up(lanes(env), env.count, O::template neutral<S>())).store(total);
-  });
+  for_packets<S>(
+      operands, reduced, row, 0, columns, [&](const auto& env) __attribute__((always_inline)) {
+        S* total = totals.data() + (env.column_index & (chains - 1));
+        O::combine(P::load(total), fill_up(lanes(env), env.count, O::template neutral<S>())).store(total);
+      });
   fold_chains<O>(totals.data(), chains, P::width);
   if constexpr (std::is_base_of_v<expr::Sum, O>) return sum(P::load(totals.data()));
   fold_chains<O>(totals.data(), P::width, 1);
@@ -65,10 +67,11 @@ void reduce_row(const E& e, const Operands& operands, index_t row, index_t colum
     using O = typename Node::op;
     typename decltype(Node::in)::template Tape<Packet<S>> tape;
     found.node.in.template forward<Found::base>(tape, row_constants(operands, reduced, row));
-    const S total = combine_row<O>(operands, reduced, row, columns, [&](const auto& env) __attribute__((always_inline)) {
-      found.node.in.template forward<Found::base>(tape, env);
-      return tape.value;
-    });
+    const S total = combine_row<O>(
+        operands, reduced, row, columns, [&](const auto& env) __attribute__((always_inline)) {
+          found.node.in.template forward<Found::base>(tape, env);
+          return tape.value;
+        });
     reduced[Which] = O::finish(total, columns);
     reduce_row<S, Which + 1>(e, operands, row, columns, reduced);
   }

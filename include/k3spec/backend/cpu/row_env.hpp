@@ -55,8 +55,7 @@ template <class S, class Operands, class F>
   constexpr index_t width = Packet<S>::width;
   const Operands here = operands;
   index_t j = begin;
-  for (; j + width <= end; j += width)
-    f(RowEnv<S, true, Operands, expr::Part::elements>{here, reduced, row, j, width});
+  for (; j + width <= end; j += width) f(RowEnv<S, true, Operands, expr::Part::elements>{here, reduced, row, j, width});
   if (j < end) f(RowEnv<S, false, Operands, expr::Part::elements>{here, reduced, row, j, end - j});
 }
 
