@@ -4,7 +4,8 @@
 /// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `begin(sequence, query)`,
 /// the first key that may be visible, and `end(sequence, query)`, one past the last. Neither falls as the query grows.
 /// It is plain, and what it points to lies where its device's tensors do. It may have `row(sequence, query)`, a
-/// function of the key alone that says the same, made once for all keys of a query.
+/// function of the key alone that says the same, made once for all keys of a query; that may have `mark`, which says it of
+/// many keys at once.
 /// defines: CausalVisibility
 
 #include <cstdint>
@@ -31,6 +32,12 @@ struct CausalVisibility {
       // Without a branch where there is no padding: loops over keys are turned into packets.
       const bool within = (begin <= key) & (key < end);
       return attention_mask == nullptr ? within : within && attention_mask[key] != 0;
+    }
+    /// seen[j] = 1 where key first + j is visible, else 0, for n keys of the sequence: in packets, mask or not.
+    void mark(index_t first, index_t n, std::uint8_t* seen) const {
+      for (index_t j = 0; j < n; ++j) seen[j] = (begin <= first + j) & (first + j < end);
+      if (attention_mask == nullptr) return;
+      for (index_t j = 0; j < n; ++j) seen[j] &= static_cast<std::uint8_t>(attention_mask[first + j] != 0);
     }
   };
 

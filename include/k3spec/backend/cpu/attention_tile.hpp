@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include <k3spec/backend/attention_problem.hpp>
@@ -90,6 +91,19 @@ struct AttentionTile {
     gemm<Op::plain, Op::transposed>(Cpu{1}, q.template columns<Nope, Rope>(), k.rope, scores, Into::accumulate);
   }
 
+  /// Which of m keys are seen, 1 or 0: loops over these are turned into packets.
+  using Marks = std::array<std::uint8_t, key_tile>;
+  template <class Sees>
+  static Marks marks(const Sees& sees, index_t m) {
+    Marks seen;
+    if constexpr (requires { sees.mark(m, seen.data()); }) {
+      sees.mark(m, seen.data());
+    } else {
+      for (index_t j = 0; j < m; ++j) seen[static_cast<std::size_t>(j)] = sees(j);
+    }
+    return seen;
+  }
+
   /// What is left of m scores' last packet becomes that of keys not seen; rows have room for it.
   template <class S>
   static void fill_packet(S* p, index_t m) {
@@ -148,14 +162,15 @@ struct AttentionTile {
     template <class Sees>
     void weigh(index_t i, S* p, index_t m, const Sees& sees) {
       const S factor = scale;
-      bool sees_any = false;
+      const Marks all = marks(sees, m);
+      const std::uint8_t* visible = all.data();
+      std::uint8_t sees_any = 0;
       for (index_t j = 0; j < m; ++j) {
-        const bool visible = sees(j);
-        p[j] = visible ? p[j] * factor : -std::numeric_limits<S>::infinity();
-        sees_any |= visible;
+        p[j] = visible[j] != 0 ? p[j] * factor : -std::numeric_limits<S>::infinity();
+        sees_any |= visible[j];
       }
       fill_packet(p, m);
-      if (!sees_any) return std::fill_n(p, m, S(0)), void();
+      if (sees_any == 0) return std::fill_n(p, m, S(0)), void();
       seen[static_cast<std::size_t>(i)] = true;
       rescale(i, softmax[static_cast<std::size_t>(i)].add(p, m));
     }
@@ -213,9 +228,11 @@ struct AttentionTile {
 
     template <class Sees>
     void weigh(S* p, index_t m, const LogSumExp<S>& sum, const Sees& sees) const {
-      const S factor = scale;
+      const S factor = scale, top = sum.top, log_mass = sum.log_mass;
+      const Marks all = marks(sees, m);
+      const std::uint8_t* visible = all.data();
       for (index_t j = 0; j < m; ++j) {
-        p[j] = sees(j) ? (p[j] * factor - sum.top) - sum.log_mass : -std::numeric_limits<S>::infinity();
+        p[j] = visible[j] != 0 ? (p[j] * factor - top) - log_mass : -std::numeric_limits<S>::infinity();
       }
       fill_packet(p, m);
       for (index_t j = 0; j < m; j += Packet<S>::width) exp(Packet<S>::load(p + j)).store(p + j);

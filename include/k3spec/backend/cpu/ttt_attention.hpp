@@ -62,12 +62,25 @@ struct TttTiles {
     for (index_t key = begin; key < end; key += key_tile) f(key, std::min(key_tile, end - key));
   }
 
+  /// A visibility's row, which counts keys from `first`.
+  template <class Row>
+  struct KeysFrom {
+    Row row;
+    index_t first;
+    bool operator()(index_t j) const { return row(first + j); }
+    void mark(index_t n, std::uint8_t* seen) const
+      requires requires { row.mark(first, n, seen); }
+    {
+      row.mark(first, n, seen);
+    }
+  };
+
   /// Which key, counted from `key`, a query, counted from `query`, sees.
   auto sees(index_t sequence, index_t query, index_t key) const {
     const index_t position = problem.span.first + query;
     return [&visible = problem.visible, sequence, position, key](index_t i) {
       if constexpr (requires { visible.row(sequence, position + i); }) {
-        return [row = visible.row(sequence, position + i), key](index_t j) { return row(key + j); };
+        return KeysFrom{visible.row(sequence, position + i), key};
       } else {
         return [&visible, sequence, position, key, i](index_t j) { return visible(sequence, position + i, key + j); };
       }
