@@ -61,6 +61,29 @@ TEST_CASE("query p of step k sees its document's step-0 keys up to p that are no
   }
 }
 
+TEST_CASE("the marks of many keys are what each is asked for alone") {
+  constexpr index_t length = 70;
+  std::vector<std::uint8_t> mask(2 * length, 1);
+  std::vector<index_t> starts(2 * length, 0);
+  for (std::size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
+  for (std::size_t i = 30; i < starts.size(); ++i) starts[i] = static_cast<index_t>(i % 5);
+  for (const CausalVisibility& visible : {CausalVisibility{}, CausalVisibility{mask.data(), length},
+                                          CausalVisibility{mask.data(), length, starts.data()}}) {
+    for (index_t sequence = 0; sequence < 2; ++sequence) {
+      for (index_t query = 0; query < length; query += 23) {
+        for (const index_t first : {0, 5, 69}) {
+          const auto row = visible.row(sequence, query);
+          std::vector<std::uint8_t> seen(length, 2);
+          row.mark(first, length - first, seen.data());
+          for (index_t j = 0; first + j < length; ++j)
+            CHECK((seen[static_cast<std::size_t>(j)] == 1) == row(first + j));
+          for (index_t j = length - first; j < length; ++j) CHECK(seen[static_cast<std::size_t>(j)] == 2);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("200 positions in tiles are what whole rows of scores give, forward and backward") {
   for (const std::size_t steps : {std::size_t{1}, std::size_t{3}}) {
     Small<double> c(4, 200, steps, padded(4, 200));

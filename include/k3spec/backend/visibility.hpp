@@ -4,8 +4,8 @@
 /// A visibility has `operator()(sequence, query, key)` and, so that whole tiles are skipped, `begin(sequence, query)`,
 /// the first key that may be visible, and `end(sequence, query)`, one past the last. Neither falls as the query grows.
 /// It is plain, and what it points to lies where its device's tensors do. It may have `row(sequence, query)`, a
-/// function of the key alone that says the same, made once for all keys of a query; that may have `mark`, which says it of
-/// many keys at once.
+/// function of the key alone that says the same, made once for all keys of a query, with a `mark` that says it of many
+/// keys at once.
 /// defines: CausalVisibility
 
 #include <cstdint>

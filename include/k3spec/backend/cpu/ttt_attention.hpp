@@ -68,11 +68,7 @@ struct TttTiles {
     Row row;
     index_t first;
     bool operator()(index_t j) const { return row(first + j); }
-    void mark(index_t n, std::uint8_t* seen) const
-      requires requires { row.mark(first, n, seen); }
-    {
-      row.mark(first, n, seen);
-    }
+    void mark(index_t n, std::uint8_t* seen) const { row.mark(first, n, seen); }
   };
 
   /// Which key, counted from `key`, a query, counted from `query`, sees.
