@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -46,15 +45,24 @@ struct Large : configs::KimiK3Small {
   static constexpr std::array<index_t, 0> other_stop_token_ids{};
 };
 
-class Clock {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  /// Of all threads, which other programs change less.
-  double processor() const { return static_cast<double>(std::clock() - begun_) / CLOCKS_PER_SEC; }
+/// Seconds: by the clock, and of all threads' processors, which other programs change less, in the program and in the
+/// system for it.
+struct Seconds {
+  double wall, user, system;
 
- private:
-  std::clock_t begun_ = std::clock();
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  static Seconds now() {
+    struct rusage usage {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const ::timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return {std::chrono::duration<double>(since).count(), seconds(usage.ru_utime), seconds(usage.ru_stime)};
+  }
+  double processors() const { return user + system; }
+  friend Seconds operator-(const Seconds& a, const Seconds& b) {
+    return {a.wall - b.wall, a.user - b.user, a.system - b.system};
+  }
 };
 
 /// The most that this process had in memory, GB.
@@ -116,14 +124,19 @@ void measure(const std::filesystem::path& folder, int runs) {
   if (!std::filesystem::exists(file)) write<Config>(file);
   fmt::print("{} parameters, a file of {:.2f} GB\n", parameter_count<K3Target<Config>>,
              static_cast<double>(std::filesystem::file_size(file)) / 1e9);
-  std::map<std::string, std::array<double, 2>> least;
+  std::map<std::string, Seconds> least;
+  const auto print = [](const std::string& what, const Seconds& s) {
+    fmt::print("{:<24} {:8.3f} s, of processors {:8.3f} s: {:8.3f} user, {:8.3f} system", what, s.wall, s.processors(),
+               s.user, s.system);
+  };
   const auto time = [&](const std::string& what, auto&& f) {
-    const Clock clock;
+    const Seconds begun = Seconds::now();
     f();
-    const std::array<double, 2> both{clock.seconds(), clock.processor()};
-    const auto [at, is_new] = least.try_emplace(what, both);
-    for (std::size_t i = 0; i < 2; ++i) at->second[i] = std::min(at->second[i], both[i]);
-    fmt::print("{:<24} {:8.3f} s, {:8.3f} s of processors, peak {:.2f} GB\n", what, both[0], both[1], peak());
+    const Seconds s = Seconds::now() - begun;
+    const auto [at, is_new] = least.try_emplace(what, s);
+    if (s.processors() < at->second.processors()) at->second = s;
+    print(what, s);
+    fmt::print(", peak {:.2f} GB\n", peak());
     std::fflush(stdout);
   };
   for (int r = 0; r < runs; ++r) {
@@ -143,8 +156,11 @@ void measure(const std::filesystem::path& folder, int runs) {
       const FrozenTarget<Config, float> target(Cpu{1}, parameters->weights());
     });
   }
-  for (const auto& [what, s] : least)
-    fmt::print("least of {:<24} {:8.3f} s, {:8.3f} s of processors\n", what, s[0], s[1]);
+  fmt::print("the run of each that took processors least:\n");
+  for (const auto& [what, s] : least) {
+    print(what, s);
+    fmt::print("\n");
+  }
 }
 
 }  // namespace

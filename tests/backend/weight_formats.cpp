@@ -238,7 +238,7 @@ TEST_CASE("scales that products with MXFP4's own bits read as they are") {
 
 TEST_CASE("MXFP4 by its own bits has the bits of its numbers") {
   for (const index_t n : {5, 49, 70}) {
-    for (const index_t k : {32, 96}) {
+    for (const index_t k : {32, 96, 128, 544, 672}) {  // whole squares of words, and what is left of them
       Draws draw{7};
       std::vector<std::uint8_t> nibbles, scales;
       for (index_t i = 0; i < n * k / 2; ++i) nibbles.push_back(static_cast<std::uint8_t>(draw() >> 24U));
@@ -251,6 +251,8 @@ TEST_CASE("MXFP4 by its own bits has the bits of its numbers") {
         std::copy_n(nibbles.data() + first * k / 2, count * k / 2, to);
       };
       const PrepackedWeights<float> found(Cpu{1}, Mxfp4Rows{n, k, scales.data(), read});
+      const PrepackedWeights<float> shared(Cpu{3}, Mxfp4Rows{n, k, scales.data(), read});
+      CHECK(std::memcmp(found.data(), shared.data(), static_cast<std::size_t>(found.bytes())) == 0);
       CHECK(found.format() == WeightFormat::mxfp4);
       CHECK(found.bytes() == PrepackedWeights<float>::bytes(Matrix<const float>(w.data(), n, k)));
       for (const index_t rows : {1, 3, 7}) {
@@ -263,4 +265,69 @@ TEST_CASE("MXFP4 by its own bits has the bits of its numbers") {
       }
     }
   }
+}
+
+TEST_CASE_TEMPLATE("bfloat16 by its own bits is what its numbers become", T, float, bfloat16) {
+  // Rows of one element, of odd numbers, of whole squares of words and beyond; panels of all widths.
+  for (const index_t n : {1, 5, 16, 49, 70, 200}) {
+    for (const index_t k : {1, 2, 31, 32, 35, 67, 96}) {
+      CAPTURE(n);
+      CAPTURE(k);
+      const auto halves = weights_of<bfloat16>(WeightFormat::bfloat16, n, k);
+      const auto w =
+          filled<T>(n, k, [&](index_t i) { return static_cast<float>(halves[static_cast<std::size_t>(i)]); });
+      const auto read = [&](index_t first, index_t count, std::uint8_t* to) {
+        std::memcpy(to, halves.data() + first * k, static_cast<std::size_t>(2 * count * k));
+      };
+      const PrepackedWeights<T> wanted(Matrix<const T>(w.data(), n, k));
+      REQUIRE(wanted.format() == WeightFormat::bfloat16);
+      for (const int threads : {1, 3}) {
+        const PrepackedWeights<T> found(Cpu{threads}, Bfloat16Rows{n, k, read});
+        REQUIRE(found.format() == WeightFormat::bfloat16);
+        REQUIRE(found.bytes() == wanted.bytes());
+        CHECK(std::memcmp(found.data(), wanted.data(), static_cast<std::size_t>(wanted.bytes())) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("what cannot be read while weights are laid out is an error of whoever lays them out") {
+  const auto read = [](index_t first, index_t, std::uint8_t*) {
+    if (first > 90) throw Error("rows", "none", "some");
+  };
+  const std::vector<std::uint8_t> scales(200 * 2, 127);
+  for (const int threads : {1, 3}) {
+    const auto mxfp4 = [&] { PrepackedWeights<float>(Cpu{threads}, Mxfp4Rows{200, 64, scales.data(), read}); };
+    const auto halves = [&] { PrepackedWeights<float>(Cpu{threads}, Bfloat16Rows{200, 64, read}); };
+    CHECK_THROWS_WITH_AS(mxfp4(), "rows: found none, wanted some", Error);
+    CHECK_THROWS_WITH_AS(halves(), "rows: found none, wanted some", Error);
+  }
+}
+
+TEST_CASE("MXFP4 groups stand in one piece of memory, if it is reserved, and others beside it") {
+  const index_t n = 21, k = 96;
+  const std::vector<std::uint8_t> nibbles(static_cast<std::size_t>(n * k / 2), 0x52), scales(21 * 3, 126);
+  const auto read = [&](index_t first, index_t count, std::uint8_t* to) {
+    std::copy_n(nibbles.data() + first * k / 2, count * k / 2, to);
+  };
+  const auto full = numbers<float>(n, k, 9);
+  PrepackedGroups<float> groups(3, n, k), alone(3, n, k);
+  groups.reserve_mxfp4();
+  for (PrepackedGroups<float>* to : {&groups, &alone}) {
+    to->set(Cpu{1}, 2, Mxfp4Rows{n, k, scales.data(), read});
+    to->set(0, Matrix<const float>(full.data(), n, k));
+    to->set(Cpu{2}, 1, Mxfp4Rows{n, k, scales.data(), read});
+  }
+  CHECK(groups.bytes() == alone.bytes());
+  const auto moved = std::move(groups);
+  const auto* of = moved.data();
+  CHECK(static_cast<std::size_t>(of[2].data() - of[1].data()) == aligned(static_cast<std::size_t>(of[1].bytes())));
+  for (index_t g = 0; g < 3; ++g) {
+    CHECK(of[g].format() == alone.data()[g].format());
+    CHECK(std::memcmp(of[g].data(), alone.data()[g].data(), static_cast<std::size_t>(of[g].bytes())) == 0);
+  }
+  CHECK_THROWS_WITH_AS(alone.set(Cpu{1}, 3, Mxfp4Rows{n, k, scales.data(), read}),
+                       "PrepackedGroups: group: found 3, wanted 0 to 2", Error);
+  CHECK_THROWS_WITH_AS(alone.set(Cpu{1}, 0, Mxfp4Rows{n, k + 32, scales.data(), read}),
+                       doctest::Contains("PrepackedGroups: inputs"), Error);
 }

@@ -35,10 +35,30 @@ std::string mapping_flags(const void* p) {
   }
   return {};
 }
+/// Pages that this process has in memory; 0 where nobody says.
+std::int64_t resident_pages() {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
 }  // namespace
 
-TEST_CASE("a buffer is zero and aligned") {
+TEST_CASE("a buffer that is written by whoever made it takes no memory before that") {
+  const std::int64_t before = resident_pages();
+  Buffer<std::uint8_t> buffer(uninitialized, 256 << 20);
+  CHECK(buffer.size() == 256 << 20);
+  CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % alignment == 0);
+  CHECK(resident_pages() - before < (64 << 20) / 4096);
+  buffer.fill(3);
+  CHECK(buffer[buffer.size() - 1] == 3);
+  CHECK(Buffer<int>(uninitialized, 0).size() == 0);
+  CHECK_THROWS_WITH_AS(Buffer<float>(uninitialized, -1), "buffer: elements: found -1, wanted 0 to 2305843009213693951",
+                       Error);
+}
+
+TEST_CASE("a buffer is zero, also where memory was used before, and aligned") {
   for (const index_t count : {0, 1, 3, 63, 64, 65, 1000}) {
+    Buffer<bfloat16>(uninitialized, count).fill(bfloat16(1.0F));
     Buffer<bfloat16> buffer(count);
     CHECK(buffer.size() == count);
     CHECK(buffer.end() - buffer.begin() == count);

@@ -260,8 +260,15 @@ TEST_CASE("a file that is cut while it is open is an error when it is read, and 
   const auto file = SafetensorsFile::open(directory / "x");
   CHECK(file.read<float>("a") == a);
   std::filesystem::resize_file(directory / "x", 5000);
-  CHECK_THROWS_WITH_AS(file.read<float>("a"), doctest::Contains("x: found its end at byte 5000, wanted 400"), Error);
+  CHECK_THROWS_WITH_AS(file.read<float>("a"),
+                       doctest::Contains("x: 'a': found its file's end at byte 5000, wanted 400"), Error);
   CHECK_THROWS_AS(file.read_bytes("a"), Error);
+  // What stands before the end is there.
+  float last = 0;
+  const auto& tensor = file.tensor("a");
+  file.read_part(tensor, 1200, 1, DType::F32, &last);
+  CHECK(last == 1);
+  CHECK_THROWS_AS(file.read_part(tensor, 1240, 1, DType::F32, &last), Error);
   std::filesystem::resize_file(directory / "x", 400'072);
   CHECK(file.read<float>("a").back() == 0);
 }

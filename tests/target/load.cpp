@@ -179,5 +179,6 @@ TEST_CASE("a file that is cut while a target is read from it is an error") {
   const auto load = [&](int threads) { load_frozen_target<Config, float>(Cpu{threads}, tensors); };
   for (const int threads : {1, 2}) {
     CHECK_THROWS_WITH_AS(load(threads), doctest::Contains("which it had when it was opened"), Error);
+    CHECK_THROWS_WITH_AS(load(threads), doctest::Contains((file.string() + ": 'language_model.").c_str()), Error);
   }
 }

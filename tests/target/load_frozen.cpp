@@ -147,6 +147,22 @@ TEST_CASE("MXFP4 experts have the same bits, by their own bits") {
   check_mxfp4<OneLayer<true, true>>();
 }
 
+TEST_CASE("numbers of MXFP4 that are stored as bfloat16 are kept as narrow as by way of parameters") {
+  using Config = OneLayer<true, true>;
+  for (const bool but_one : {false, true}) {
+    Files<Config, bfloat16> files;
+    for (const io::TensorSource& s : files.sources) {
+      if (s.dtype != DType::BF16 || s.shape.size() != 2) continue;
+      auto* x = static_cast<bfloat16*>(const_cast<void*>(s.data));
+      const index_t count = s.shape[0] * s.shape[1];
+      for (index_t i = 0; i < count; ++i) x[i] = bfloat16(mxfp4_value(static_cast<unsigned>(i * 7 % 16)));
+      if (but_one) x[count - 1] = bfloat16(1.25F);  // of each tensor the last
+    }
+    check_same<Config, float>(files.open());
+    check_same<Config, bfloat16>(files.open());
+  }
+}
+
 TEST_CASE("MXFP4 scales next to where float ends") {
   using Config = OneLayer<false, true>;
   for (const index_t least : {0, 1, 248, 252, 253}) {

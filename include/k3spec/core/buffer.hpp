@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Owning host memory, aligned for the widest vector unit.
-/// defines: alignment, aligned, Buffer
+/// defines: alignment, aligned, Uninitialized, uninitialized, Buffer
 
 #include <algorithm>
 #include <cstddef>
@@ -26,6 +26,11 @@ inline constexpr std::size_t alignment = 64;
 /// `bytes` rounded up to a multiple of `alignment`.
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
+/// Says that a buffer's memory may hold anything: all of it is written before it is read. Large memory is then not
+/// touched, and takes no room, before that.
+struct Uninitialized {};
+inline constexpr Uninitialized uninitialized;
+
 /// A fixed number of trivially copyable elements, owned, zero when made. Move-only.
 template <class T>
 class Buffer {
@@ -36,7 +41,12 @@ class Buffer {
 
   /// Memory of `count` elements, all bytes 0.
   /// \throws Error when `count` elements cannot be addressed or allocated
-  explicit Buffer(index_t count) : data_(allocate(count)), size_(count) {}
+  explicit Buffer(index_t count) : Buffer(uninitialized, count) {
+    if (count > 0) std::memset(static_cast<void*>(data()), 0, static_cast<std::size_t>(count) * sizeof(T));
+  }
+
+  /// The same, but for the zeros.
+  Buffer(Uninitialized, index_t count) : data_(allocate(count)), size_(count) {}
 
   /// The same, as every device's buffers are made.
   Buffer(Cpu, index_t count) : Buffer(count) {}
@@ -73,7 +83,7 @@ class Buffer {
     void* p = ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
     if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
     advise_huge_pages(p, bytes);
-    return static_cast<T*>(std::memset(p, 0, bytes));
+    return static_cast<T*>(p);
   }
 
   std::unique_ptr<T[], Free> data_;

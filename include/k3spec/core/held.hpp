@@ -52,7 +52,7 @@ class Held {
   }
   template <index_t... F>
   Held(const D& device, const View<Unread<T>, F...>& from) {
-    Buffer<T> read(from.size());
+    Buffer<T> read(uninitialized, from.size());
     from.tensor().read(read.data());
     copy_ = moved_to(device, std::move(read));
     view_ = View<const element_t<D, T>, F...>(copy_.data(), from.extents());

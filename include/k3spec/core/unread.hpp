@@ -37,6 +37,12 @@ class UnreadTensor {
   /// Reads rows [first, first + count). \param to  [count, columns / 2], the lower half of a byte being the even column
   virtual void read_nibbles([[maybe_unused]] index_t first, [[maybe_unused]] index_t count,
                             [[maybe_unused]] std::uint8_t* to) const {}
+
+  /// Whether it is kept as bfloat16, of which the following reads rows [first, first + count).
+  virtual bool is_bfloat16() const { return false; }
+  /// \param to  [count, columns] of two bytes each
+  virtual void read_bfloat16([[maybe_unused]] index_t first, [[maybe_unused]] index_t count,
+                             [[maybe_unused]] std::uint8_t* to) const {}
 };
 
 /// In place of an element type, `Weights<Unread<T>>`: tensors of T that are still to be read.

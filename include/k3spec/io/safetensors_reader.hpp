@@ -47,10 +47,14 @@ class SafetensorsFile {
   bool contains(const std::string& name) const { return tensors().count(name) != 0; }
   /// A tensor's type and shape.
   /// \throws Error when the file has no such tensor
-  const TensorInfo& info(const std::string& name) const {
+  const TensorInfo& info(const std::string& name) const { return tensor(name).second; }
+  /// A name and what it is of, as long as this or what it is moved to lives.
+  using Tensor = std::map<std::string, TensorInfo>::value_type;
+  /// \throws Error when the file has no such tensor
+  const Tensor& tensor(const std::string& name) const {
     const auto at = tensors().find(name);
     if (at == tensors().end()) throw Error(detail::tensor_subject(path_, name), "no such tensor", "one of this name");
-    return at->second;
+    return *at;
   }
   DType dtype(const std::string& name) const { return info(name).dtype; }
   const std::vector<index_t>& shape(const std::string& name) const { return info(name).shape; }
@@ -59,29 +63,30 @@ class SafetensorsFile {
   std::vector<std::byte> read_bytes(const std::string& name) const {
     const TensorInfo& i = info(name);
     std::vector<std::byte> out(i.end - i.begin);
-    file_.read(header_.data_start + i.begin, out.data(), out.size());
+    read_at(tensor(name), 0, out.data(), out.size());
     return out;
   }
 
   /// Elements `first` to `first + count` of the tensor in storage order, as `to` (see can_convert).
   /// \throws Error when the tensor has fewer elements, or does not convert
   void read_part(const std::string& name, std::uint64_t first, std::uint64_t count, DType to, void* out) const {
-    check_dtype(name, to);
-    const TensorInfo& i = info(name);
+    read_part(tensor(name), first, count, to, out);
+  }
+  /// The same of a tensor of this file.
+  void read_part(const Tensor& tensor, std::uint64_t first, std::uint64_t count, DType to, void* out) const {
+    const auto& [name, i] = tensor;
+    check_dtype(tensor, to);
     const std::uint64_t size = size_of(i.dtype), all = (i.end - i.begin) / size;
     if (first > all || count > all - first) {
       throw Error(detail::tensor_subject(path_, name, "elements"), std::to_string(all),
                   std::to_string(first) + " and " + std::to_string(count) + " more");
     }
-    if (i.dtype == to && to != DType::BOOL) {
-      const std::size_t bytes = count * size;
-      return file_.read(header_.data_start + i.begin + first * size, out, bytes);
-    }
+    if (i.dtype == to && to != DType::BOOL) return read_at(tensor, first * size, out, count * size);
     std::vector<std::byte> piece(std::min(count, piece_elements) * size);
     auto* to_bytes = static_cast<std::byte*>(out);
     for (std::uint64_t done = 0; done < count; done += piece_elements) {
       const std::span bytes(piece.data(), std::min(count - done, piece_elements) * size);
-      file_.read(header_.data_start + i.begin + (first + done) * size, bytes.data(), bytes.size());
+      read_at(tensor, (first + done) * size, bytes.data(), bytes.size());
       convert(i.dtype, bytes, to, to_bytes + done * size_of(to));
     }
   }
@@ -92,7 +97,7 @@ class SafetensorsFile {
     if (!std::equal(shape.begin(), shape.end(), i.shape.begin(), i.shape.end())) {
       throw Error(detail::tensor_subject(path_, name, "shape"), shape_string(i.shape), shape_string(shape));
     }
-    check_dtype(name, held_as);
+    check_dtype(tensor(name), held_as);
   }
 
   /// Elements of any shape, `count` in all, as T (see can_convert), rounded at most once.
@@ -121,7 +126,7 @@ class SafetensorsFile {
   template <class T>
   std::vector<T> read(const std::string& name) const {
     static_assert(!std::same_as<T, bool>, "vector<bool> has no elements to read into: use read_into");
-    check_dtype(name, dtype_of<T>);
+    check_dtype(tensor(name), dtype_of<T>);
     std::vector<T> out(static_cast<std::size_t>(elements(name)));
     read_part(name, 0, out.size(), dtype_of<T>, out.data());
     return out;
@@ -143,15 +148,25 @@ class SafetensorsFile {
     return detail::parse_header_text(file.path(), text, file.size());
   }
 
+  /// Bytes of a tensor from `first` on.
+  void read_at(const Tensor& tensor, std::uint64_t first, void* out, std::size_t size) const {
+    const std::uint64_t at = header_.data_start + tensor.second.begin + first;
+    const std::size_t done = file_.read_some(at, out, size);
+    if (done == size) return;
+    throw Error(detail::tensor_subject(path_, tensor.first), "its file's end at byte " + std::to_string(at + done),
+                std::to_string(file_.size()) + " bytes, which it had when it was opened");
+  }
+
   index_t elements(const std::string& name) const {
     const TensorInfo& i = info(name);
     return static_cast<index_t>((i.end - i.begin) / size_of(i.dtype));
   }
 
-  void check_dtype(const std::string& name, DType held_as) const {
-    if (can_convert(dtype(name), held_as)) return;
+  void check_dtype(const Tensor& tensor, DType held_as) const {
+    const auto& [name, info] = tensor;
+    if (can_convert(info.dtype, held_as)) return;
     const std::string wanted = "one that converts to " + std::string(k3spec::name(held_as));
-    throw Error(detail::tensor_subject(path_, name, "element type"), k3spec::name(dtype(name)), wanted);
+    throw Error(detail::tensor_subject(path_, name, "element type"), k3spec::name(info.dtype), wanted);
   }
 
   std::string path_;

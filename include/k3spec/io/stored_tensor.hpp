@@ -17,11 +17,11 @@ namespace K3SPEC_NAMESPACE::io {
 class StoredTensor final : public UnreadTensor {
  public:
   StoredTensor(const ModelTensors& tensors, TensorSlot slot, const LoadOptions& options, KeepWeights keep)
-      : tensors_(tensors),
-        slot_(std::move(slot)),
-        options_(options),
-        keep_(keep),
-        is_mxfp4_(detail::is_mxfp4(tensors, slot_, options)) {}
+      : tensors_(tensors), slot_(std::move(slot)), options_(options), keep_(keep) {
+    is_mxfp4_ = detail::is_mxfp4(tensors, slot_, options);
+    rows_ = Place(tensors, is_mxfp4_ ? slot_.name + "_packed" : slot_.name);
+    if (is_mxfp4_) scales_ = Place(tensors, slot_.name + "_scale");
+  }
 
   const TensorSlot& slot() const { return slot_; }
 
@@ -30,24 +30,40 @@ class StoredTensor final : public UnreadTensor {
 
   bool is_mxfp4() const override { return is_mxfp4_; }
   void read_scales(std::uint8_t* to) const override {
-    read_bytes(slot_.name + "_scale", 0, slot_.shape[0], slot_.shape[1] / mxfp4_block, to);
+    scales_.read(0, slot_.shape[0], slot_.shape[1] / mxfp4_block, DType::U8, to);
   }
   void read_nibbles(index_t first, index_t count, std::uint8_t* to) const override {
-    read_bytes(slot_.name + "_packed", first, count, slot_.shape[1] / 2, to);
+    rows_.read(first, count, slot_.shape[1] / 2, DType::U8, to);
+  }
+
+  bool is_bfloat16() const override { return rows_.tensor->second.dtype == DType::BF16; }
+  void read_bfloat16(index_t first, index_t count, std::uint8_t* to) const override {
+    rows_.read(first, count, slot_.shape[1], DType::BF16, to);
   }
 
  private:
-  /// Rows of bytes.
-  void read_bytes(const std::string& name, index_t first, index_t count, index_t width, std::uint8_t* to) const {
-    tensors_.file(name).read_part(tensors_.stored_name(name), static_cast<std::uint64_t>(first * width),
-                                  static_cast<std::uint64_t>(count * width), DType::U8, to);
-  }
+  /// Where a tensor of the checkpoint is, found once.
+  struct Place {
+    const SafetensorsFile* file = nullptr;
+    const SafetensorsFile::Tensor* tensor = nullptr;
+
+    Place() = default;
+    Place(const ModelTensors& tensors, const std::string& name)
+        : file(&tensors.file(name)), tensor(&file->tensor(tensors.stored_name(name))) {}
+
+    /// Rows of elements.
+    void read(index_t first, index_t count, index_t width, DType type, void* to) const {
+      file->read_part(*tensor, static_cast<std::uint64_t>(first * width), static_cast<std::uint64_t>(count * width),
+                      type, to);
+    }
+  };
 
   const ModelTensors& tensors_;
   TensorSlot slot_;
   const LoadOptions& options_;
   KeepWeights keep_;
   bool is_mxfp4_;
+  Place rows_, scales_;
 };
 
 /// All tensors of a model in a checkpoint, in the place of weights: Layer::Weights<Unread<T>>.

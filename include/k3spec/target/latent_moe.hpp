@@ -8,6 +8,7 @@
 /// corrections of trained models differ by less than bfloat16 can tell apart.
 /// defines: LatentMoe
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 
@@ -104,6 +105,12 @@ struct LatentMoe {
           shared(device, w.shared_experts),
           correction(device, w.e_score_correction_bias) {
       if constexpr (has_norm) norm = Held<D, Host, dyn>(device, w.routed_expert_norm.weight);
+      if constexpr (detail::has_own_bits<T, Tensor>) {
+        const bool all = std::all_of(w.experts_.begin(), w.experts_.end(), [](const auto& e) {
+          return detail::stay_mxfp4({e.w1.weight.matrix(), e.w3.weight.matrix(), e.w2.weight.matrix()});
+        });
+        if (all) experts_in.reserve_mxfp4(), experts_out.reserve_mxfp4();
+      }
       run_each(device, experts, [&](const D& own, index_t e) {
         const auto& expert = w.experts_[static_cast<std::size_t>(e)];
         detail::set_stacked(experts_in, own, e, {expert.w1.weight.matrix(), expert.w3.weight.matrix()});

@@ -3,6 +3,8 @@
 /// Products of groups of rows with frozen weights of their own. With much work threads take groups, each alone.
 /// defines: PrepackedGroups, require_groups, grouped_gemm_kernel, grouped_mlp_kernel
 
+#include <concepts>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +39,14 @@ class PrepackedGroups {
   PrepackedGroups(const Cpu&, index_t groups, index_t outputs, index_t inputs)
       : PrepackedGroups(groups, outputs, inputs) {}
 
+  /// Takes memory for all groups as one piece, which large pages serve, before any is set. Those that are then set as
+  /// MXFP4's own bits stand in it.
+  void reserve_mxfp4() requires(std::same_as<accumulate_t<T>, float>) {
+    const index_t group = detail::PrepackedPanels<float>{WeightFormat::mxfp4, outputs_, inputs_}.bytes();
+    stride_ = static_cast<index_t>(aligned(static_cast<std::size_t>(group)));
+    memory_ = Buffer<std::byte>(uninitialized, groups() * stride_);
+  }
+
   /// Packs the weights of one group.
   /// \throws Error on a group that is not there, and a W of another shape
   void set(index_t group, const Matrix<const T>& w) {
@@ -49,6 +59,15 @@ class PrepackedGroups {
   void set(const Cpu&, index_t group, PrepackedWeights<T> w) {
     check(group, w.outputs(), w.inputs());
     groups_[static_cast<std::size_t>(group)] = std::move(w);
+  }
+
+  /// Packs the weights of one group by their own bits.
+  /// \throws Error as the above
+  template <class Read>
+  void set(const Cpu& cpu, index_t group, const Mxfp4Rows<Read>& w) {
+    check(group, w.outputs, w.inputs);
+    std::byte* to = memory_.size() == 0 ? nullptr : memory_.data() + group * stride_;
+    groups_[static_cast<std::size_t>(group)] = PrepackedWeights<T>(cpu, w, to);
   }
 
   index_t groups() const { return static_cast<index_t>(groups_.size()); }
@@ -71,8 +90,9 @@ class PrepackedGroups {
     detail::require_extent("PrepackedGroups: inputs", inputs, inputs_);
   }
 
-  index_t outputs_ = 0, inputs_ = 0;
+  index_t outputs_ = 0, inputs_ = 0, stride_ = 0;
   std::vector<PrepackedWeights<T>> groups_;
+  Buffer<std::byte> memory_;  ///< of MXFP4 groups, if it is reserved
 };
 
 /// Refuses groups that are no parts of the rows.

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Weights in the order in which the matrix product reads them.
-/// defines: Mxfp4Rows, PrepackedWeights, gemm of prepacked weights
+/// defines: Mxfp4Rows, Bfloat16Rows, PrepackedWeights, gemm of prepacked weights
 
 #include <concepts>
 #include <cstddef>
@@ -27,6 +27,17 @@ struct Mxfp4Rows {
 template <class Read>
 Mxfp4Rows(index_t, index_t, const std::uint8_t*, Read) -> Mxfp4Rows<Read>;
 
+/// W [N,K] as bfloat16.
+template <class Read>
+struct Bfloat16Rows {
+  index_t outputs, inputs;
+  /// (first, count, to [count, K] of two bytes each) reads rows
+  Read read;
+};
+/// Of what its fields are.
+template <class Read>
+Bfloat16Rows(index_t, index_t, Read) -> Bfloat16Rows<Read>;
+
 /// The weights W [N,K] of y = x Wᵀ, copied once so that no product with them packs anything again, in the narrowest
 /// format that has each of them exactly. N is rounded up to whole packets. Worth it for weights that do not change;
 /// most of all when x has few rows.
@@ -48,44 +59,55 @@ class PrepackedWeights {
   PrepackedWeights(const Cpu&, const Matrix<const T>& w, KeepWeights keep = KeepWeights::native)
       : PrepackedWeights(w, keep == KeepWeights::full ? WeightFormat::full : detail::weight_format(w)) {}
 
-  /// Packs W without a copy of its numbers.
+  /// Packs W without a copy of its numbers; the device's threads read parts of it at a time.
+  /// \param to  bytes() bytes of a weight in this format, which must outlive this; else it has memory of its own
   template <class Read>
-    requires std::same_as<S, float> PrepackedWeights(const Cpu&, const Mxfp4Rows<Read>& w)
-        : panels_{WeightFormat::mxfp4, w.outputs, w.inputs}, memory_(panels_.bytes()) {
-      panels_.fill(w.scales, w.read_nibbles, memory_.data());
-    }
+    requires(std::same_as<S, float>)
+  PrepackedWeights(const Cpu& cpu, const Mxfp4Rows<Read>& w, std::byte* to = nullptr)
+      : panels_{WeightFormat::mxfp4, w.outputs, w.inputs}, elsewhere_(to) {
+    if (to == nullptr) memory_ = Buffer<std::byte>(uninitialized, panels_.bytes());
+    panels_.fill_mxfp4(cpu, w.scales, w.read_nibbles, to == nullptr ? memory_.data() : to);
+  }
+  /// The same of bfloat16. For weights that MXFP4 does not have: these would be kept wider than they need.
+  template <class Read>
+    requires(std::same_as<S, float>)
+  PrepackedWeights(const Cpu& cpu, const Bfloat16Rows<Read>& w)
+      : panels_{WeightFormat::bfloat16, w.outputs, w.inputs}, memory_(uninitialized, panels_.bytes()) {
+    panels_.fill_bfloat16(cpu, w.read, memory_.data());
+  }
 
-    /// What an object for W [N,K] holds at most, if it is not to be kept full.
-    static constexpr index_t bytes(index_t outputs, index_t inputs) {
-      constexpr bool wide = std::same_as<T, S>;
-      return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
-    }
+  /// What an object for W [N,K] holds at most, if it is not to be kept full.
+  static constexpr index_t bytes(index_t outputs, index_t inputs) {
+    constexpr bool wide = std::same_as<T, S>;
+    return Panels{wide ? WeightFormat::full : WeightFormat::bfloat16, outputs, inputs}.bytes();
+  }
 
-    /// What an object for W holds.
-    static index_t bytes(const Matrix<const T>& w) {
-      return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
-    }
+  /// What an object for W holds.
+  static index_t bytes(const Matrix<const T>& w) {
+    return Panels{detail::weight_format(w), w.extent(0), w.extent(1)}.bytes();
+  }
 
-    index_t outputs() const { return panels_.outputs; }
-    index_t inputs() const { return panels_.inputs; }
-    WeightFormat format() const { return panels_.format; }
-    /// What it holds.
-    index_t bytes() const { return panels_.bytes(); }
-    const Panels& panels() const { return panels_; }
-    /// See detail::PrepackedPanels.
-    const std::byte* data() const { return memory_.data(); }
+  index_t outputs() const { return panels_.outputs; }
+  index_t inputs() const { return panels_.inputs; }
+  WeightFormat format() const { return panels_.format; }
+  /// What it holds.
+  index_t bytes() const { return panels_.bytes(); }
+  const Panels& panels() const { return panels_; }
+  /// See detail::PrepackedPanels.
+  const std::byte* data() const { return elsewhere_ != nullptr ? elsewhere_ : memory_.data(); }
 
-   private:
-    /// Packs W in a format that has each of its numbers: another would change them.
-    template <class U, index_t... E>
-      requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
-    PrepackedWeights(const View<U, E...>& w, WeightFormat format)
-        : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
-      panels_.fill(w, memory_.data());
-    }
+ private:
+  /// Packs W in a format that has each of its numbers: another would change them.
+  template <class U, index_t... E>
+    requires(sizeof...(E) == 2 && std::same_as<std::remove_cv_t<U>, T>)
+  PrepackedWeights(const View<U, E...>& w, WeightFormat format)
+      : panels_{format, w.extent(0), w.extent(1)}, memory_(panels_.bytes()) {
+    panels_.fill(w, memory_.data());
+  }
 
-    Panels panels_{WeightFormat::full, 0, 0};
-    Buffer<std::byte> memory_;
+  Panels panels_{WeightFormat::full, 0, 0};
+  Buffer<std::byte> memory_;
+  const std::byte* elsewhere_ = nullptr;
 };
 
 namespace detail {

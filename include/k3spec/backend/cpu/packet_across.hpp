@@ -43,7 +43,7 @@ S maximum(Packet<S> x) {
 
 /// Turns a square of `width` packets: lane j of packet i becomes lane i of packet j.
 template <std::floating_point S>
-void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
+[[gnu::always_inline]] inline void transpose(std::array<Packet<S>, static_cast<std::size_t>(Packet<S>::width)>& rows) {
   detail::vec::PacketBlock<typename Packet<S>::Register, static_cast<int>(Packet<S>::width)> block;
   detail::unroll<static_cast<std::size_t>(Packet<S>::width)>([&](auto i) { block.packet[i] = rows[i].r; });
   detail::vec::ptranspose(block);

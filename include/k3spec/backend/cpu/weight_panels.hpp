@@ -16,10 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include <k3spec/backend/cpu/gemm_kernel.hpp>
+#include <k3spec/backend/cpu/parallel.hpp>
+#include <k3spec/backend/cpu/turned_rows.hpp>
 #include <k3spec/backend/cpu/weight_format.hpp>
+#include <k3spec/core/buffer.hpp>
 
 namespace K3SPEC_NAMESPACE::detail {
 
@@ -59,19 +61,30 @@ struct PrepackedPanels {
 
   /// The same from MXFP4's own bits, W not being there as numbers. Scales stay as they are.
   /// \param scales   [N, K/32]  \param nibbles  (first, count, to [count, K/2]) reads rows, the even k in lower halves
+  /// \param to       bytes() bytes, which may hold anything
   template <class F>
-  void fill(const std::uint8_t* scales, F&& nibbles, std::byte* to) const {
-    const Panels<S> panels(outputs);
-    const index_t row = inputs / 2;
-    std::vector<std::uint8_t> rows(static_cast<std::size_t>(panels.width(0) * row));
-    for (index_t q = 0; q < panels.count; ++q) {
-      const index_t begin = panels.begin(q), count = std::min(panels.width(q), outputs - begin);
-      nibbles(begin, count, rows.data());
-      for (index_t j = 0; j < count; ++j) {
-        copy_blocks(rows.data() + j * row, scales + (begin + j) * (inputs / mxfp4_block),
-                    reinterpret_cast<std::uint8_t*>(to + begin * column_bytes<S>(format, inputs)), panels.width(q), j);
+  void fill_mxfp4(const Cpu& cpu, const std::uint8_t* scales, const F& nibbles, std::byte* to) const {
+    const index_t blocks = inputs / mxfp4_block;
+    each_panel(cpu, inputs / 2, nibbles, to, [&](const Turned& p) {
+      const index_t block = p.width * column_bytes<S>(format, mxfp4_block);
+      turn_bytes(scales + p.begin * blocks, p.count, blocks, p.width, [&](index_t i) { return p.to + i * block; });
+      turn_words(p.rows, inputs / 2, 4 * blocks, p.width,
+                 [&](index_t i) { return p.to + i / 4 * block + p.width + i % 4 * 4 * p.width; });
+    });
+  }
+
+  /// The same from bfloat16. \param read  (first, count, to [count, K] of two bytes) reads rows
+  template <class F>
+  void fill_bfloat16(const Cpu& cpu, const F& read, std::byte* to) const {
+    each_panel(cpu, 2 * inputs, read, to, [&](const Turned& p) {
+      const auto row = [&](index_t i) { return p.to + 4 * i * p.width; };
+      turn_words(p.rows, 2 * inputs, inputs / 2, p.width, row);
+      if (inputs % 2 == 0) return;
+      std::memset(row(inputs / 2), 0, static_cast<std::size_t>(4 * p.width));
+      for (index_t j = 0; j < p.width; ++j) {
+        std::memcpy(row(inputs / 2) + 4 * j, p.rows + 2 * ((j + 1) * inputs - 1), 2);
       }
-    }
+    });
   }
 
   /// Rows from k on, an even number or one of whole blocks, of the panel that begins with a column.
@@ -82,6 +95,30 @@ struct PrepackedPanels {
 
  private:
   constexpr index_t padded() const { return ceil_div(outputs, Packet<S>::width) * Packet<S>::width; }
+
+  /// A panel to be made, of the columns [begin, begin + count).
+  struct Turned {
+    index_t begin, count, width;
+    const std::uint8_t* rows;  ///< [width, ...] what is read of them, 0 past `count`
+    std::uint8_t* to;
+  };
+
+  /// Calls make(panel) for each panel, on all threads. \param row  bytes that `read` reads of a column
+  template <class Read, class Make>
+  void each_panel(const Cpu& cpu, index_t row, const Read& read, std::byte* to, const Make& make) const {
+    const Panels<S> panels(outputs);
+    const Pieces parts(panels.count, std::clamp<index_t>(4 * cpu.threads, 1, std::max<index_t>(panels.count, 1)));
+    parallel_for(cpu, parts.count, [&](index_t part) {
+      Buffer<std::uint8_t> rows(uninitialized, panels.width(0) * row);
+      for (index_t q = parts.begin(part); q < parts.begin(part + 1); ++q) {
+        const index_t begin = panels.begin(q), width = panels.width(q), count = std::min(width, outputs - begin);
+        read(begin, count, rows.data());
+        std::fill(rows.data() + count * row, rows.data() + width * row, std::uint8_t{0});
+        std::byte* const panel = to + begin * column_bytes<S>(format, inputs);
+        make(Turned{begin, count, width, rows.data(), reinterpret_cast<std::uint8_t*>(panel)});
+      }
+    });
+  }
 
   /// Column j of a panel.
   template <class T>
@@ -99,16 +136,6 @@ struct PrepackedPanels {
     for (index_t k = 0; k < inputs; ++k) {
       const std::uint32_t half = std::bit_cast<std::uint32_t>(static_cast<float>(row[k])) >> 16U;
       to[k / 2 * width + j] |= half << (k % 2 == 0 ? 0U : 16U);
-    }
-  }
-
-  /// Eight nibbles of a row are a word of a panel already.
-  void copy_blocks(const std::uint8_t* row, const std::uint8_t* scale, std::uint8_t* to, index_t width,
-                   index_t j) const {
-    for (index_t k = 0; k < inputs; k += mxfp4_block, to += width * (mxfp4_block / 2 + 1)) {
-      to[j] = *scale++;
-      std::uint8_t* word = to + width + 4 * j;
-      for (index_t i = 0; i < 4; ++i, row += 4, word += 4 * width) std::memcpy(word, row, 4);
     }
   }
 
