@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -51,15 +50,17 @@ class Buffer {
   /// The same, as every device's buffers are made.
   Buffer(Cpu, index_t count) : Buffer(count) {}
 
-  Buffer(Buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept {
-    data_ = std::move(other.data_);
-    size_ = std::exchange(other.size_, 0);
+    if (this == &other) return *this;
+    release();
+    data_ = std::exchange(other.data_, nullptr), size_ = std::exchange(other.size_, 0);
     return *this;
   }
+  ~Buffer() { release(); }
 
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
   index_t size() const { return size_; }
   T* begin() { return data(); }
   T* end() { return data() + size_; }
@@ -71,9 +72,7 @@ class Buffer {
   const T& operator[](index_t i) const { return data()[i]; }
 
  private:
-  struct Free {
-    void operator()(T* p) const { ::operator delete (p, std::align_val_t{alignment}); }
-  };
+  void release() { ::operator delete (data_, std::align_val_t{alignment}); }
 
   static T* allocate(index_t count) {
     const auto limit = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
@@ -86,7 +85,7 @@ class Buffer {
     return static_cast<T*>(p);
   }
 
-  std::unique_ptr<T[], Free> data_;
+  T* data_ = nullptr;  // a unique_ptr would be all of <memory> in every header
   index_t size_ = 0;
 };
 

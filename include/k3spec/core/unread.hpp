@@ -40,6 +40,7 @@ class UnreadTensor {
 
   /// Whether it is kept as bfloat16, of which the following reads rows [first, first + count).
   virtual bool is_bfloat16() const { return false; }
+  /// Those rows' bytes as they are stored.
   /// \param to  [count, columns] of two bytes each
   virtual void read_bfloat16([[maybe_unused]] index_t first, [[maybe_unused]] index_t count,
                              [[maybe_unused]] std::uint8_t* to) const {}

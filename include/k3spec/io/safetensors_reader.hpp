@@ -50,6 +50,7 @@ class SafetensorsFile {
   const TensorInfo& info(const std::string& name) const { return tensor(name).second; }
   /// A name and what it is of, as long as this or what it is moved to lives.
   using Tensor = std::map<std::string, TensorInfo>::value_type;
+  /// The tensor of that name.
   /// \throws Error when the file has no such tensor
   const Tensor& tensor(const std::string& name) const {
     const auto at = tensors().find(name);

@@ -36,6 +36,7 @@ class StoredTensor final : public UnreadTensor {
     rows_.read(first, count, slot_.shape[1] / 2, DType::U8, to);
   }
 
+  /// See UnreadTensor.
   bool is_bfloat16() const override { return rows_.tensor->second.dtype == DType::BF16; }
   void read_bfloat16(index_t first, index_t count, std::uint8_t* to) const override {
     rows_.read(first, count, slot_.shape[1], DType::BF16, to);

@@ -99,8 +99,8 @@ struct LoadedTarget {
 };
 
 /// A frozen target straight from a checkpoint, the same bits as from load_target's parameters. One matrix at a time (of
-/// experts, one for each thread) is read and laid out; where the device prepacks them, those of MXFP4 and bfloat16 a part
-/// at a time, by their own bits.
+/// experts, one for each thread) is read and laid out; where the device prepacks them, those of MXFP4 and bfloat16 a
+/// part at a time, by their own bits.
 /// \param ignored, keep  see load_target, KeepWeights
 /// \throws Error as load_target
 template <class Config, Element T, Device D>

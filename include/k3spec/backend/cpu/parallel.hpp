@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <memory>
 #include <type_traits>
 
 #if defined(_OPENMP)
@@ -77,7 +76,7 @@ void parallel_for(const Cpu& cpu, index_t count, F&& body) {
   using Body = std::remove_reference_t<F>;
   detail::run_loop(
       cpu, count, [](void* f, index_t i) { (*static_cast<Body*>(f))(i); },
-      const_cast<std::remove_const_t<Body>*>(std::addressof(body)));
+      const_cast<std::remove_const_t<Body>*>(&body));
 }
 
 }  // namespace K3SPEC_NAMESPACE

@@ -76,7 +76,8 @@ struct TttTiles {
     const index_t position = problem.span.first + query;
     return [&visible = problem.visible, sequence, position, key](index_t i) {
       if constexpr (requires { visible.row(sequence, position + i); }) {
-        return KeysFrom{visible.row(sequence, position + i), key};
+        const auto row = visible.row(sequence, position + i);
+        return KeysFrom<std::remove_const_t<decltype(row)>>{row, key};
       } else {
         return [&visible, sequence, position, key, i](index_t j) { return visible(sequence, position + i, key + j); };
       }
