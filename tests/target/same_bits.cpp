@@ -221,6 +221,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("parts of a batch and sequences that run through the layers together") {
+  const Ids ids(12), counts{0, 5, 0, 0, 7, 0};
+  const NewTokens ragged(ids, counts), even(Matrix<const index_t>(ids.data(), 4, 3));
+  CHECK((ragged.part_begin(0, 2) == 0 && ragged.part_begin(1, 2) == 5 && ragged.part_begin(2, 2) == 6));
+  CHECK((even.part_begin(0, 2) == 0 && even.part_begin(1, 2) == 2 && even.part_begin(2, 2) == 4));
+  CHECK((ragged.sequences_with(5, 0) == 2 && ragged.sequences_with(6, 0) == 5 && ragged.sequences_with(13, 0) == 6));
+  CHECK((ragged.sequences_with(7, 2) == 3 && ragged.sequences_with(8, 2) == 4 && ragged.sequences_with(1, 5) == 1));
+  CHECK((even.sequences_with(3, 1) == 1 && even.sequences_with(4, 1) == 2 && even.sequences_with(1, 3) == 1));
+}
+
+TEST_CASE("sequences that run through the layers group by group have the bits that each has alone") {
+  const index_t sequences = 5, length = 100;
+  const Ids ids = random_ids(sequences * length, 23);
+  const Run all = in_chunks(ids, sequences, {length}, 0);
+  for (index_t b = 0; b < sequences; ++b) {
+    const Ids own(ids.begin() + b * length, ids.begin() + (b + 1) * length);
+    CHECK(of_sequence(all, sequences, b) == in_chunks(own, 1, {length}, 0));
+  }
+}
+
 TEST_CASE("one new token among many sequences that have none") {
   State state({40, 3, 16}), alone({1, 3, 16});
   Ids counts(40, 0);

@@ -100,12 +100,16 @@ class FrozenTarget {
     constexpr index_t parameters = Model::active_parameters();
     const index_t work = rows * (sequences > 1 ? parameters : parameters / layers);
     run_parts(device, sequences, work, [&](const D& part_device, index_t p, index_t parts) {
-      const index_t first = part_begin(tokens, p, parts), count = part_begin(tokens, p + 1, parts) - first;
-      const index_t row = tokens.rows_before(first), n = tokens.rows_before(first + count) - row;
-      if (n == 0) return;
-      ArenaSlice slice(memory + bytes_of(tokens, 0, first), bytes_of(tokens, first, count));
-      const auto steps = state.steps(first, count, [&](index_t b) { return tokens.count(b); });
-      run(Call{part_device, state, steps, rows_of(out, row, n), slice}, tokens);
+      const index_t begin = tokens.part_begin(p, parts), end = tokens.part_begin(p + 1, parts);
+      std::byte* const mine = memory + bytes_of(tokens, 0, begin);
+      for (index_t first = begin; first < end;) {
+        const index_t count = together(tokens, first, end), row = tokens.rows_before(first);
+        const index_t n = tokens.rows_before(first + count) - row;
+        ArenaSlice slice(mine, bytes_of(tokens, first, count));
+        const auto steps = state.steps(first, count, [&](index_t b) { return tokens.count(b); });
+        if (n > 0) run(Call{part_device, state, steps, rows_of(out, row, n), slice}, tokens);
+        first += count;
+      }
     });
     for (index_t b = 0; b < sequences; ++b) {
       if (tokens.count(b) > 0) state.finish(state.step(b, tokens.count(b)));
@@ -151,13 +155,11 @@ class FrozenTarget {
     return {out.last.rows(begin, count), out.taps, out.taps.empty() ? out.tapped : out.tapped.rows(begin, count)};
   }
 
-  /// The first sequence of part p of several that have about as many rows each.
-  static index_t part_begin(const NewTokens& tokens, index_t p, index_t parts) {
-    if (p == parts) return tokens.sequences();
-    const index_t rows = tokens.rows() * p / parts;
-    index_t b = 0, before = 0;
-    while (before < rows) before += tokens.count(b++);
-    return b;
+  /// How many of the sequences [first, end) run through the layers together: all, unless fewer have enough rows for
+  /// products with full tiles and what they keep between products fits into a core's own cache.
+  static index_t together(const NewTokens& tokens, index_t first, index_t end) {
+    const index_t count = std::min(tokens.sequences_with(128, first), end - first);
+    return shares_memory<D> && bytes_of(tokens, first, count) <= std::size_t{2} << 20U ? count : end - first;
   }
 
   static std::size_t bytes_of(const NewTokens& tokens, index_t first, index_t sequences) {

@@ -44,6 +44,20 @@ class NewTokens {
     for (const index_t n : counts_.first(static_cast<std::size_t>(sequence))) sum += n;
     return sum;
   }
+  /// The first sequence of part p of several that have about as many rows each.
+  index_t part_begin(index_t p, index_t parts) const {
+    if (p == parts) return sequences_;
+    const index_t wanted = rows() * p / parts;
+    index_t b = 0, before = 0;
+    while (before < wanted) before += count(b++);
+    return b;
+  }
+  /// How many sequences from `first` on have `wanted` rows together, or as many as there are.
+  index_t sequences_with(index_t wanted, index_t first) const {
+    index_t b = first, found = 0;
+    while (b < sequences_ && found < wanted) found += count(b++);
+    return b - first;
+  }
   /// The ids of one sequence.
   std::span<const index_t> of(index_t sequence) const {
     const index_t begin = counts_.empty() ? sequence * stride_ : rows_before(sequence);

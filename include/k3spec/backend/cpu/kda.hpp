@@ -48,7 +48,11 @@ struct KdaHead {
   static void run(S* state, S* log, const KdaTokens<S>& x) {
     for (index_t c = 0; c < columns; c += block) {
       Block s = load(state + c);
-      for (index_t t = 0; t < x.count; ++t) step(s, log == nullptr ? nullptr : log + t * log_size, x, t, c);
+      if (one_pass && x.count > 1) {
+        run_in_one_pass(s, log, x, c);
+      } else {
+        for (index_t t = 0; t < x.count; ++t) step(s, log, x, t, c);
+      }
       if (log == nullptr) store(s, state + c);
     }
   }
@@ -57,6 +61,8 @@ struct KdaHead {
   static constexpr index_t packets = columns / P::width;
   static constexpr std::size_t wide = packets % 4 == 0 ? 4 : packets % 2 == 0 ? 2 : 1;
   static constexpr index_t block = static_cast<index_t>(wide) * P::width;
+  /// Whether registers hold what one pass over the state for each token has: two sums and u, four of k, q, e^g.
+  static constexpr bool one_pass = detail::packet_registers >= 32;
 
   using Row = std::array<P, wide>;
   struct alignas(alignment) Block {
@@ -133,18 +139,95 @@ struct KdaHead {
   static void step(Block& s, S* log, const KdaTokens<S>& x, index_t t, index_t column) {
     const index_t at = t * x.stride;
     const S *q = x.q + at, *k = x.k + at, *decay = x.decay + at;
-    const Row v = load_part(x.v + at + column, D - column), prediction = read_decayed(s, k, decay);
-    const P beta(x.beta[t * x.beta_stride]);
-    Row u, o = zero();
-    for (std::size_t j = 0; j < wide; ++j) u[j] = beta * (v[j] - prediction[j]);
+    const Row u = correction(x, t, column, read_decayed(s, k, decay));
+    Row o = zero();
     update(s, k, decay, u, [&](index_t i, const Row& row) {
       for (std::size_t j = 0; j < wide; ++j) o[j] = fma(P(q[i]), row[j], o[j]);
     });
+    write(log, x, t, column, u, o);
+  }
+
+  /// u of token t, of which S kept `prediction`.
+  static Row correction(const KdaTokens<S>& x, index_t t, index_t column, const Row& prediction) {
+    const Row v = load_part(x.v + t * x.stride + column, D - column);
+    const P beta(x.beta[t * x.beta_stride]);
+    Row u;
+    for (std::size_t j = 0; j < wide; ++j) u[j] = beta * (v[j] - prediction[j]);
+    return u;
+  }
+
+  /// Token t's output, and its log if there is one.
+  static void write(S* log, const KdaTokens<S>& x, index_t t, index_t column, const Row& u, const Row& o) {
+    const index_t at = t * x.stride;
     store_part(o, x.out + at + column, D - column);
     if (log == nullptr) return;
-    std::copy_n(k, D, log);
-    std::copy_n(decay, D, log + columns);
-    store_row(u, log + 2 * columns + column);
+    S* const to = log + t * log_size;
+    std::copy_n(x.k + at, D, to);
+    std::copy_n(x.decay + at, D, to + columns);
+    store_row(u, to + 2 * columns + column);
+  }
+
+  /// All tokens: a pass over S adds one token and reads for the next, S being kept as decayed for that one.
+  static void run_in_one_pass(Block& s, S* log, const KdaTokens<S>& x, index_t column) {
+    Row prediction = decay(s, x.k, x.decay);
+    for (index_t t = 0; t + 1 < x.count; ++t) {
+      const Row u = correction(x, t, column, prediction);
+      Row o = zero();
+      prediction = add_and_decay(s, {x, t}, u, o);
+      write(log, x, t, column, u, o);
+    }
+    const index_t last = x.count - 1;
+    const Row u = correction(x, last, column, prediction);
+    write(log, x, last, column, u, add(s, x.k + last * x.stride, x.q + last * x.stride, u));
+  }
+
+  /// S ← diag(e^g) S. \returns Sᵀ k
+  static Row decay(Block& s, const S* k, const S* decay) {
+    Row sum = zero();
+    for (index_t i = 0; i < D; ++i) {
+      const P key(k[i]), g(decay[i]);
+      Row row = load_row(s.data + i * block);
+      for (std::size_t j = 0; j < wide; ++j) row[j] = g * row[j], sum[j] = fma(key, row[j], sum[j]);
+      store_row(row, s.data + i * block);
+    }
+    return sum;
+  }
+
+  /// What a pass between two tokens reads.
+  struct Between {
+    const S *k, *q, *next_k, *next_decay;
+    Between(const KdaTokens<S>& x, index_t t)
+        : k(x.k + t * x.stride),
+          q(x.q + t * x.stride),
+          next_k(k + x.stride),
+          next_decay(x.decay + (t + 1) * x.stride) {}
+  };
+
+  /// S ← diag(next e^g) (S + k uᵀ); o becomes (S + k uᵀ)ᵀ q. \returns Sᵀ next k
+  static Row add_and_decay(Block& s, const Between& x, const Row& u, Row& o) {
+    Row sum = zero();
+    for (index_t i = 0; i < D; ++i) {
+      const P key(x.k[i]), query(x.q[i]), next(x.next_k[i]), g(x.next_decay[i]);
+      Row row = load_row(s.data + i * block);
+      for (std::size_t j = 0; j < wide; ++j) {
+        row[j] = fma(key, u[j], row[j]), o[j] = fma(query, row[j], o[j]);
+        row[j] = g * row[j], sum[j] = fma(next, row[j], sum[j]);
+      }
+      store_row(row, s.data + i * block);
+    }
+    return sum;
+  }
+
+  /// S ← S + k uᵀ. \returns Sᵀ q
+  static Row add(Block& s, const S* k, const S* q, const Row& u) {
+    Row o = zero();
+    for (index_t i = 0; i < D; ++i) {
+      const P key(k[i]), query(q[i]);
+      Row row = load_row(s.data + i * block);
+      for (std::size_t j = 0; j < wide; ++j) row[j] = fma(key, u[j], row[j]), o[j] = fma(query, row[j], o[j]);
+      store_row(row, s.data + i * block);
+    }
+    return o;
   }
 };
 

@@ -10,6 +10,8 @@
 
 #include <k3spec/backend/cpu/enough_work.hpp>
 #include <k3spec/backend/cpu/gemm.hpp>
+#include <k3spec/backend/cpu/lane_chains.hpp>
+#include <k3spec/backend/cpu/load_as.hpp>
 #include <k3spec/backend/cpu/packet.hpp>
 #include <k3spec/backend/cpu/running_softmax.hpp>
 #include <k3spec/backend/latent_attention_problem.hpp>
@@ -75,13 +77,14 @@ class LatentTokens {
     }
   }
 
+  /// 0 · x is 0 for finite numbers alone.
   static bool is_finite(const Matrix<const T>& x) {
+    P zeros(S(0));
     for (index_t r = 0; r < x.extent(0); ++r) {
-      for (index_t i = 0; i < x.extent(1); ++i) {
-        if (!std::isfinite(static_cast<S>(x(r, i)))) return false;
-      }
+      for (index_t i = 0; i < x.extent(1); i += P::width)
+        zeros = fma(detail::load_as<S>(x.row(r) + i, x.extent(1) - i), P(S(0)), zeros);
     }
-    return true;
+    return sum(zeros) == S(0);
   }
 
   void add_products(const Matrix<const T>& keys_here, index_t begin, index_t stop, Into into) const {
@@ -91,17 +94,24 @@ class LatentTokens {
   }
 
   /// Turns row r's scores into weights, relative to the largest score so far, and brings what there is of o and total
-  /// to that scale. Keys outside [begin, end) get 0.
+  /// to that scale. Keys outside [begin, end) get 0; those behind the last packets that see a key are not looked at.
   void weigh(index_t r, index_t begin, index_t end, bool is_fresh) const {
     S* s = scores.row(r);
-    for (index_t j = 0; j < begin; ++j) s[j] = -infinity;
-    for (index_t j = end; j < attention_tile; ++j) s[j] = -infinity;
-    for (index_t j = 0; j < attention_tile; j += P::width) (P::load(s + j) * P(static_cast<S>(scale))).store(s + j);
+    const index_t looked_at = std::min(attention_tile, ceil_div(end, lane_chains<S>) * lane_chains<S>);
+    fill(s, 0, begin, -infinity);
+    fill(s, end, looked_at, -infinity);
+    fill(s, looked_at, attention_tile, 0);
+    for (index_t j = 0; j < looked_at; j += P::width) (P::load(s + j) * P(static_cast<S>(scale))).store(s + j);
     RunningSoftmax<S> row;
     if (!is_fresh) row = {top(r), total(r)};
-    const S factor = row.add(s, attention_tile);
+    const S factor = row.add(s, looked_at);
     if (!is_fresh && factor != S(1)) scale_row(o.row(r), factor);
     top(r) = row.top, total(r) = row.total;
+  }
+
+  /// Elements [begin, end) of a row: a packet at a time, as loops over single ones would be mispredicted at each end.
+  static void fill(S* s, index_t begin, index_t end, S value) {
+    for (index_t j = begin; j < end; j += P::width) P(value).store_first(s + j, std::min(P::width, end - j));
   }
 
   void scale_row(S* x, S factor) const {
