@@ -40,12 +40,10 @@ class Buffer {
 
   /// Memory of `count` elements, all bytes 0.
   /// \throws Error when `count` elements cannot be addressed or allocated
-  explicit Buffer(index_t count) : Buffer(uninitialized, count) {
-    if (count > 0) std::memset(static_cast<void*>(data()), 0, static_cast<std::size_t>(count) * sizeof(T));
-  }
+  explicit Buffer(index_t count) : data_(allocate(count, true)), size_(count) {}
 
   /// The same, but for the zeros.
-  Buffer(Uninitialized, index_t count) : data_(allocate(count)), size_(count) {}
+  Buffer(Uninitialized, index_t count) : data_(allocate(count, false)), size_(count) {}
 
   /// The same, as every device's buffers are made.
   Buffer(Cpu, index_t count) : Buffer(count) {}
@@ -74,7 +72,7 @@ class Buffer {
  private:
   void release() { ::operator delete (data_, std::align_val_t{alignment}); }
 
-  static T* allocate(index_t count) {
+  static T* allocate(index_t count, bool zeros) {
     const auto limit = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
     if (count < 0 || count > limit)
       throw Error("buffer: elements", std::to_string(count), "0 to " + std::to_string(limit));
@@ -82,6 +80,7 @@ class Buffer {
     void* p = ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{alignment}, std::nothrow);
     if (p == nullptr) throw Error("buffer: memory", "none left", std::to_string(bytes) + " bytes");
     advise_huge_pages(p, bytes);
+    if (zeros) std::memset(p, 0, bytes);
     return static_cast<T*>(p);
   }
 
