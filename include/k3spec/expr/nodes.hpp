@@ -11,8 +11,8 @@
 ///
 /// `arg<I>` is element (row, column) of operand I; `column<I>` its element (column), a weight that all rows share;
 /// `row<I>` its element (row), a value that all columns share.
-/// defines: expr::Expression, Part, computes, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row, and the
-///          operators and functions on expressions
+/// defines: expr::Expression, Part, computes, Reads, Placeholder, Constant, Unary, Binary, Through, arg, column, row,
+///          and the operators and functions on expressions
 
 #include <concepts>
 #include <type_traits>

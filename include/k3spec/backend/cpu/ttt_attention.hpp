@@ -5,6 +5,8 @@
 /// defines: ttt_forward_kernel, ttt_backward_kernel, cpu::TttTiles, cpu::TttBackward
 
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 
 #include <k3spec/backend/cpu/attention_tile.hpp>
 #include <k3spec/backend/ttt_problem.hpp>
