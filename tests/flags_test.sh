@@ -127,6 +127,8 @@ for more in --prefix-base "--lk-kl-scale" "--lk-kl-decay"; do
 done
 row 2 "--uneven-experts: found it with one process, *" "${train[@]}" --uneven-experts
 row 2 "--ttt-steps: found it with --draft dspark, wanted --draft eagle3" "${train[@]}" --draft dspark --ttt-steps 2
+row 2 "--muon-momentum: found it with --optimizer adamw, wanted --optimizer muon" "${train[@]}" --muon-momentum 0.9
+row 2 "--muon-momentum: found 1, wanted at least 0, below 1" "${train[@]}" --optimizer muon --muon-momentum 1
 row 2 "--lk-kl-scale: found it with --lk none, wanted --lk lambda" "${train[@]}" --lk-kl-scale 0.5
 row 2 "--layers: aux layers: found 2, wanted 3" "${train[@]}" --layers 1,2
 row 2 "--layers: aux layer id: found 9223372036854775807, wanted 0 to 7*" "${train[@]}" --layers 1,2,9223372036854775807

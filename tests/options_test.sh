@@ -29,6 +29,7 @@ learn packed --packing apart
 learn deepseek_packed --backbone deepseek_v3 --packing apart
 learn residual_mixture --aux-stream residual_mixture
 learn layers_executed --layer-ids layers_executed --layers 2,4,5
+learn muon --optimizer muon
 # Another text's most frequent bytes.
 "$train_draft" --target "$tiny" --out "$dir/other" --steps 1 --batch 1 --length 24 --eval-windows 1 --progress none \
   --train LICENSE >"$dir/log" 2>&1 || fail "other: $(cat "$dir/log")"
@@ -45,6 +46,6 @@ table="$("$speculate" --target "$tiny" "${drafts[@]}" --repeat 1 --prompts 4 --t
 cmp "$dir/plain/latest/model.safetensors" "$dir/layers_executed/latest/model.safetensors" ||
   fail "layers 2, 4, 5 executed are not layers 1, 3, 4 counted from 0"
 # Options that are none: the runs would be the same.
-for name in lk_lambda fc_init packed residual_mixture vocabulary; do
+for name in lk_lambda fc_init packed residual_mixture muon vocabulary; do
   ! cmp -s "$dir/plain/latest/model.safetensors" "$dir/$name/latest/model.safetensors" || fail "$name changed nothing"
 done

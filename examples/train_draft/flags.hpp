@@ -132,6 +132,11 @@ inline void refuse_idle_flags(const Options& o) {
   if (o.flags.at("prefix_base")->count() > 0 && !o.settings.variable_prefix) {
     throw UsageError("--prefix-base", "it without --variable-prefix", "--variable-prefix");
   }
+  for (const char* key : {"muon_momentum", "muon_scale"}) {
+    const CLI::Option* flag = o.flags.at(key);
+    if (flag->count() == 0 || o.settings.optimizer_kind == OptimizerKind::muon) continue;
+    throw UsageError(flag->get_name(), "it with --optimizer adamw", "--optimizer muon");
+  }
   for (const char* key : {"lk_kl_scale", "lk_kl_decay"}) {
     const CLI::Option* flag = o.flags.at(key);
     if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;

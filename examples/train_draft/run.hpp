@@ -43,7 +43,8 @@ std::uint64_t run_bytes(const TrainSettings& s) {
   using T = typename Trainer::T;
   return Trainer::activation_bytes(s) + TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) +
          sizeof(T) * static_cast<std::uint64_t>(parameter_count<K3Target<TargetConfig>> + parameter_count<Draft>) +
-         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes();
+         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes() +
+         (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
 }
 
 /// The layers of a run that is resumed, or those asked for, else `defaults()`, which are counted from 0.

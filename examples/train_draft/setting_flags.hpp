@@ -49,8 +49,12 @@ inline constexpr std::array setting_flags{
                 "dspark: deviation of the Markov head's fresh table of previous tokens"},
     SettingFlag{"max_grad_norm", "--clip", "", "Largest norm of the gradient"},
     SettingFlag{"weight_decay", "--weight-decay", "", "Decay of matrices"},
+    SettingFlag{"optimizer", "--optimizer", "", "What moves matrices but embeddings, heads and Markov tables"},
     SettingFlag{"beta1", "--beta1", "", "AdamW's"},
     SettingFlag{"beta2", "--beta2", "", "AdamW's"},
-    SettingFlag{"eps", "--eps", "", "AdamW's"}};
+    SettingFlag{"eps", "--eps", "", "AdamW's"},
+    SettingFlag{"muon_momentum", "--muon-momentum", "", "--optimizer muon: its momentum"},
+    SettingFlag{"muon_scale", "--muon-scale", "",
+                "--optimizer muon: steps as long as AdamW's for the same --lr, or as Muon was published"}};
 
 }  // namespace k3spec::examples

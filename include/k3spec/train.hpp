@@ -41,9 +41,10 @@
 #include <k3spec/objectives/ttt_objective.hpp>
 #include <k3spec/objectives/ttt_walk.hpp>
 
-// optimiser: AdamW, the norm that clips gradients, the learning rate of a step
+// optimiser: AdamW, Muon, the norm that clips gradients, the learning rate of a step
 #include <k3spec/optimiser/adamw.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
+#include <k3spec/optimiser/muon.hpp>
 #include <k3spec/optimiser/schedule.hpp>
 
 // run: a training run: trainer, the methods it trains with, settings, checkpoints

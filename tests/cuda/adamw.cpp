@@ -1,12 +1,14 @@
-// AdamW on Cuda takes Cpu's steps, bit for bit, those that change nothing among them.
+// AdamW on Cuda takes Cpu's steps, bit for bit, those that change nothing among them; Muon's differ by its products.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include <tests/cuda/device.hpp>
 #include <tests/optimiser/odd_model.hpp>
 #include <tests/support/same_bits.hpp>
-#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/muon.hpp>
 
 using namespace k3spec;
 using test::OddModel;
@@ -66,4 +68,42 @@ std::vector<double> train() {
 TEST_CASE_TEMPLATE("six steps of AdamW, two of them skipped: parameters, moments, masters and norms are Cpu's", T,
                    float, double, bfloat16) {
   CHECK(test::same_bits(train<T, Cuda>(), train<T, Cpu>()));
+}
+
+namespace {
+
+/// The parameters after three steps.
+template <class T, class D>
+std::vector<double> train_with_muon() {
+  using S = accumulate_t<T>;
+  const auto& device = test::device<D>();
+  Parameters<OddModel, T> on_host;
+  on_host.initialize(8);
+  Parameters<OddModel, T, D> parameters(device);
+  upload<T>(device, on_host.all(), parameters.all());
+  Gradients<OddModel, T> drawn;
+  Gradients<OddModel, T, D> gradients(device);
+  AdamW<OddModel, T, D> rest(device, {.weight_decay = 0.25, .max_grad_norm = 3.0}, parameters);
+  Muon<OddModel, T, D> muon(device, {});
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    draw_gradients(drawn, step);
+    upload<S>(device, drawn.flat(), gradients.flat());
+    CHECK_FALSE(muon.step(device, 1e-2, rest, parameters, gradients).skipped);
+  }
+  download<T>(device, parameters.all(), on_host.all());
+  std::vector<double> all;
+  append(all, on_host.all());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("three steps of Muon come to Cpu's parameters", T, float, double) {
+  const auto found = train_with_muon<T, Cuda>(), wanted = train_with_muon<T, Cpu>();
+  double most = 0, apart = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    most = std::max(most, std::abs(wanted[i])), apart = std::max(apart, std::abs(found[i] - wanted[i]));
+  }
+  CHECK(most > 0.1);
+  CHECK(apart <= (std::is_same_v<T, double> ? 1e-13 : 2e-5) * most);
 }

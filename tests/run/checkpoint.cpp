@@ -144,6 +144,7 @@ TEST_CASE("settings come back exactly") {
   s.schedule = {.lr = 1.0 / 3, .warmup_steps = 8, .total_steps = 40, .min_lr_ratio = 0.1};
   s.optimizer = {.beta1 = 0.8, .beta2 = 0.85, .eps = 1e-7, .weight_decay = 0.01, .max_grad_norm = 5.5};
   s.optimizer.max_skipped_in_a_row = 9;
+  s.optimizer_kind = OptimizerKind::muon, s.muon = {.momentum = 0.7, .scale = MuonScale::original};
   const auto j = settings_json(s);
   std::size_t named = 0;
   const auto is = [&](const char* name, const auto& value) {
@@ -160,6 +161,7 @@ TEST_CASE("settings come back exactly") {
   is("lr", 1.0 / 3), is("warmup_steps", 8), is("total_steps", 40), is("min_lr_ratio", 0.1);
   is("beta1", 0.8), is("beta2", 0.85), is("eps", 1e-7), is("weight_decay", 0.01), is("max_grad_norm", 5.5);
   is("max_skipped_in_a_row", 9);
+  is("optimizer", "muon"), is("muon_momentum", 0.7), is("muon_scale", "original");
   CHECK(j.size() == named);
   CHECK(settings_json(settings_from_json(io::parse_json(j.dump(), "test"), "test")) == j);
 }

@@ -28,10 +28,12 @@ DraftVocabulary vocabulary() {
 }
 
 template <class T, class D>
-TrainedDraft<Draft, T, D> fresh(const D& device, std::uint64_t seed) {
+TrainedDraft<Draft, T, D> fresh(const D& device, std::uint64_t seed, OptimizerKind kind = OptimizerKind::adamw) {
   Parameters<Draft, T> parameters;
   parameters.initialize(seed);
-  return {device, {.weight_decay = 0.1}, std::move(parameters)};
+  TrainSettings settings;
+  settings.optimizer.weight_decay = 0.1, settings.optimizer_kind = kind;
+  return {device, settings, std::move(parameters)};
 }
 
 /// An update by gradients that `seed` draws, beside those of nothing.
@@ -63,13 +65,13 @@ std::string saved(const D& device, TrainedDraft<Draft, T, D>& draft, const std::
 
 /// The files of a draft after two updates, and of one that goes on from them.
 template <class T, class D>
-std::vector<std::string> run(const D& device) {
+std::vector<std::string> run(const D& device, OptimizerKind kind = OptimizerKind::adamw) {
   const test::TemporaryDirectory directory;
-  auto draft = fresh<T>(device, 1);
+  auto draft = fresh<T>(device, 1, kind);
   std::vector<std::string> all{saved(device, draft, directory / "fresh")};
   for (const std::uint64_t seed : {1, 2}) all.push_back(std::to_string(update(device, draft, seed)));
   all.push_back(saved(device, draft, directory / "two"));
-  auto other = fresh<T>(device, 2);
+  auto other = fresh<T>(device, 2, kind);
   other.load(device, directory / "two");
   CHECK(other.optimizer().steps() == 2);
   CHECK(saved(device, other, directory / "loaded") == all.back());
@@ -91,6 +93,10 @@ TEST_CASE_TEMPLATE("a draft is trained, saved and loaded in any memory", T, floa
   index_t calls = 0;
   CHECK(run<T>(Far{&calls}) == on_host);
   CHECK(calls > 10);
+  const auto with_muon = run<T>(Cpu{2}, OptimizerKind::muon);
+  CHECK(with_muon[0] == on_host[0]);
+  CHECK(with_muon[3] != on_host[3]);
+  CHECK(run<T>(Far{&calls}, OptimizerKind::muon) == with_muon);
 }
 
 TEST_CASE("what is not finite is not saved from another memory, and a draft stays as it was where files do not fit") {

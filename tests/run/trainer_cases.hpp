@@ -211,6 +211,30 @@ TEST_CASE(KIND ": each setting that an objective reads makes another run, and no
   }
 }
 
+TEST_CASE(KIND ": a run with Muon goes on bit for bit, and allocates nothing in a step") {
+  const Text file;
+  const auto text = file.open();
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path());
+  auto s = settings();
+  s.optimizer_kind = OptimizerKind::muon;
+  auto whole = make<float>(1, s), begun = make<float>(2, s), other = make<float>(1, s);
+  const auto all = train(whole, text, 4);
+  train(begun, text, 2);
+  begun.save(checkpoints);
+  other.resume(*checkpoints.latest());
+  const long before = allocations();
+  other.step(text);
+  CHECK(allocations() == before);
+  const auto last = train(other, text, 4);
+  CHECK(std::equal(last.begin(), last.end(), all.end() - static_cast<std::ptrdiff_t>(last.size())));
+  CHECK(same_parameters(other, whole));
+  auto with_adamw = make<float>();
+  train(with_adamw, text, 4);
+  CHECK_FALSE(same_parameters(with_adamw, whole));
+  CHECK_THROWS_WITH_AS(with_adamw.resume(*checkpoints.latest()), doctest::Contains("settings"), Error);
+}
+
 TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) {
   const Text file;
   const auto text = file.open();

@@ -108,27 +108,50 @@ class AdamW {
   /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
   /// \throws Error, with nothing counted, when too many steps in a row were skipped
   Report step(const D& device, double lr, Parameters<Model, T, D>& parameters, Gradients<Model, T, D>& gradients) {
-    const Vector<E> g = gradients.flat();
-    const double norm = norm_(device, g);
-    if (!std::isfinite(norm)) {
-      skip();
-      return {norm, true};
-    }
-    skipped_in_a_row_ = 0;
-    ++steps_;
-    const auto update = adamw_formulas(options_, lr, clip_coefficient(norm, options_.max_grad_norm), steps_);
-    const auto m = table(first_.data()), v = table(second_.data());
-    const Vector<E> decays(row_decays_.data(), rows);
-    if constexpr (has_masters) {
-      const auto w = table(masters_.data());
-      const auto all = std::tuple_cat(update, formulas(std::get<2>(update)));
-      evaluate(device, all, outputs(m, v, w, table(parameters.trainable().data())), table(g.data()), m, v, w, decays);
-    } else {
-      const auto w = table(parameters.trainable().data());
-      evaluate(device, update, outputs(m, v, w), table(g.data()), m, v, w, decays);
-    }
-    return {norm, false};
+    const Report report = begin(device, gradients);
+    if (!report.skipped) update(device, lr, report.grad_norm, parameters, gradients, 0, slots);
+    return report;
   }
+
+  // ---- A step in parts, where something else moves some of the matrices (optimiser/muon.hpp)
+
+  /// Begins a step: its gradient's norm, and the counts.
+  /// \throws Error as step does
+  Report begin(const D& device, Gradients<Model, T, D>& gradients) {
+    const double norm = norm_(device, gradients.flat());
+    const bool skipped = !std::isfinite(norm);
+    if (skipped) {
+      skip();
+    } else {
+      skipped_in_a_row_ = 0;
+      ++steps_;
+    }
+    return {norm, skipped};
+  }
+
+  /// What a step that began with this norm does to elements [first, last) of the trained parameters' buffer, whole
+  /// tensors with their padding.
+  void update(const D& device, double lr, double norm, Parameters<Model, T, D>& parameters,
+              Gradients<Model, T, D>& gradients, index_t first, index_t last) {
+    const index_t begin = first / width, count = (last - first) / width;
+    if (count == 0) return;
+    const auto formula = adamw_formulas(options_, lr, clip_coefficient(norm, options_.max_grad_norm), steps_);
+    const auto g = part(gradients.flat().data(), begin, count);
+    const auto m = part(first_.data(), begin, count), v = part(second_.data(), begin, count);
+    const auto stored = part(parameters.trainable().data(), begin, count);
+    const Vector<E> decays(row_decays_.data() + begin, count);
+    if constexpr (has_masters) {
+      const auto w = part(masters_.data(), begin, count);
+      const auto all = std::tuple_cat(formula, formulas(std::get<2>(formula)));
+      evaluate(device, all, outputs(m, v, w, stored), g, m, v, w, decays);
+    } else {
+      evaluate(device, formula, outputs(m, v, stored), g, m, v, stored, decays);
+    }
+  }
+
+  /// First moments and masters, with the offsets of Parameters::trainable.
+  E* first_moments_data() { return first_.data(); }
+  E* masters_data() requires has_masters { return masters_.data(); }
 
   const AdamWOptions& options() const { return options_; }
   /// Updates made, not counting those skipped.
@@ -168,8 +191,12 @@ class AdamW {
   static constexpr index_t rows = slots / width;
 
   template <class U>
+  static Rows<U, width> part(U* p, index_t begin, index_t count) {
+    return Rows<U, width>(p + begin * width, count);
+  }
+  template <class U>
   static Rows<U, width> table(U* p) {
-    return Rows<U, width>(p, rows);
+    return part(p, 0, rows);
   }
 
   void mark_matrices(const D& device) {

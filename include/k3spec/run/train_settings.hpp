@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -16,7 +17,7 @@
 #include <k3spec/drafts/fc_init.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
-#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/muon.hpp>
 #include <k3spec/optimiser/schedule.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -47,13 +48,19 @@ struct TrainSettings {
   double markov_deviation = 4;
   std::uint64_t seed = 1;  ///< of fresh parameters and of the choice of windows
   WarmupCosine schedule;
-  AdamWOptions optimizer;
+  OptimizerKind optimizer_kind = OptimizerKind::adamw;
+  AdamWOptions optimizer;  ///< also of what OptimizerKind::muon leaves to AdamW
+  MuonOptions muon;        ///< of OptimizerKind::muon
 
   /// Rows, and so tokens, of a batch.
   constexpr index_t rows() const { return batch * length; }
   /// Windows of a step, and their tokens.
   constexpr index_t windows() const { return accumulate * batch; }
   constexpr index_t tokens() const { return accumulate * rows(); }
+  /// Muon's numbers, where it is used.
+  constexpr std::optional<MuonOptions> used_muon() const {
+    return optimizer_kind == OptimizerKind::muon ? std::optional(muon) : std::nullopt;
+  }
   constexpr TttLoss ttt_loss() const { return {lk, lk_kl_scale, lk_kl_decay}; }
 
   /// What each may be for itself.
@@ -89,7 +96,9 @@ struct TrainSettings {
     v("markov_deviation", s.markov_deviation, positive);
     v("seed", s.seed, Range<std::uint64_t>{});
     WarmupCosine::visit(s.schedule, v);
+    v("optimizer", s.optimizer_kind);
     AdamWOptions::visit(s.optimizer, v);
+    MuonOptions::visit(s.muon, v);
   }
 
   /// Refuses numbers out of range.

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
@@ -15,8 +16,9 @@
 #include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/ops/copy.hpp>
-#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/muon.hpp>
 #include <k3spec/run/host_copies.hpp>
+#include <k3spec/run/train_settings.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -28,11 +30,13 @@ class TrainedDraft {
   using Optimizer = AdamW<Draft, T, D>;
 
   /// A draft before its first step.
-  /// \throws Error on an option out of range
-  TrainedDraft(const D& device, const AdamWOptions& options, Parameters<Draft, T> parameters)
+  /// \throws Error on an option of the optimizer's out of range
+  TrainedDraft(const D& device, const TrainSettings& settings, Parameters<Draft, T> parameters)
       : parameters_(to_device(device, std::move(parameters))),
         gradients_(device),
-        optimizer_(device, options, parameters_) {}
+        optimizer_(device, settings.optimizer, parameters_) {
+    if (const auto muon = settings.used_muon()) muon_.emplace(device, *muon);
+  }
 
   /// Takes other parameters, with moments that are zero.
   /// \throws Error when one is not finite
@@ -50,9 +54,10 @@ class TrainedDraft {
     zero(device, Rows<Gradient, width>(g.data(), g.size() / width));
   }
 
-  /// One update of the parameters by the gradients.
+  /// One update of the parameters by the gradients, which are of no use after it.
   /// \throws Error when too many steps in a row were skipped
   typename Optimizer::Report update(const D& device, double lr) {
+    if (muon_) return muon_->step(device, lr, optimizer_, parameters_, gradients_);
     return optimizer_.step(device, lr, parameters_, gradients_);
   }
 
@@ -91,6 +96,7 @@ class TrainedDraft {
   Parameters<Draft, T, D> parameters_;
   Gradients<Draft, T, D> gradients_;
   Optimizer optimizer_;
+  std::optional<Muon<Draft, T, D>> muon_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Trains a draft on the states of a frozen Kimi K3 target. A step is: windows of text through the target, the draft's
-/// objective forward and backward, the gradient clipped, AdamW. Nothing is allocated in it. A step of several batches
-/// has the gradient, the losses and the draws of one large batch: denominators are counted over all of them first.
+/// objective forward and backward, clipping, AdamW or Muon. Nothing is allocated in it. A step of several batches has
+/// the gradient, the losses and the draws of one large batch: denominators are counted over all of them first.
 ///
 /// Ranks share a step: each has an equal part of its batches, in the order of ranks, and what is counted, the gradients
 /// and the metrics are summed over all ranks. So n ranks train what one does that has all batches, but for the order of
@@ -202,7 +202,7 @@ class Trainer {
       : device_(device),
         comm_(std::move(comm)),
         progress_{checked(setup, settings)},
-        draft_(device, settings.optimizer, fresh(device, settings, weights)),
+        draft_(device, settings, fresh(device, settings, weights)),
         method_(device, known(weights, std::forward<Made>(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
