@@ -1,7 +1,10 @@
 include(CMakePackageConfigHelpers)
 
+# Headers are installed: neither `install` nor `package` builds the tests and programs first.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY TRUE)
+
 install(DIRECTORY include/k3spec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/k3spec)
 install(TARGETS k3spec EXPORT k3spec)

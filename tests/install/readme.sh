@@ -25,7 +25,7 @@ export CMAKE_TOOLCHAIN_FILE="$scratch/hidden.cmake"
 hide doctest CLI11 benchmark
 
 # Installed. Tests, examples and benchmarks are there, what they need is not.
-cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/tests" "$source/examples" \
+cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/CHANGELOG.md" "$source/cmake" "$source/include" "$source/tests" "$source/examples" \
   "$source/bench" "$scratch/k3spec"
 run "$scratch/k3spec" "$(block 'Using it' sh 1)"
 for part in tests examples benchmarks; do

@@ -1,0 +1,15 @@
+# `cpack` in a build folder makes a package for Debian and Ubuntu: headers and CMake files, of any architecture.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME libk3spec-dev)
+set(CPACK_PACKAGE_VENDOR k3spec)
+set(CPACK_PACKAGE_CONTACT "the authors of k3spec")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION} (C++20 headers)")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+# What the headers include (k3spec_find_libraries.cmake), and what it takes to compile them.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libeigen3-dev (>= 3.4), libfmt-dev, rapidjson-dev")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++ (>= 4:12), cmake (>= 3.25)")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libcli11-dev")
+include(CPack)
