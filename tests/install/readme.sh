@@ -25,8 +25,8 @@ export CMAKE_TOOLCHAIN_FILE="$scratch/hidden.cmake"
 hide doctest CLI11 benchmark
 
 # Installed. Tests, examples and benchmarks are there, what they need is not.
-cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/CHANGELOG.md" "$source/cmake" "$source/include" "$source/tests" "$source/examples" \
-  "$source/bench" "$scratch/k3spec"
+cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/CHANGELOG.md" "$source/cmake" "$source/include" "$source/tests" \
+  "$source/examples" "$source/bench" "$scratch/k3spec"
 run "$scratch/k3spec" "$(block 'Using it' sh 1)"
 for part in tests examples benchmarks; do
   grep -q "Not built: the $part" "$scratch/log" || fail "not a word on the $part: $(cat "$scratch/log")"
