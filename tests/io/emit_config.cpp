@@ -148,6 +148,9 @@ TEST_CASE("what a config type must not say is refused before there is one") {
            {"pad_token_id", -1, "pad_token_id: found -1, wanted at least 0"},
            {"linear_attn_config.gate_lower_bound", 0, "gate_lower_bound: found 0, wanted less than 0, or null"},
            {"linear_attn_config.full_attn_layers", {8, 4}, "full_attn_layers: found [8,4], wanted layers in ascending"},
+           {"linear_attn_config.full_attn_layers",
+            {4, 4, 8},
+            "full_attn_layers: found [4,4,8], wanted layers in ascend"},
            {"linear_attn_config.full_attn_layers", {8}, "full_attn_layers and kda_layers: found no layer 4"},
            {"num_expert_group", 3, "num_expert_group: found 3, wanted a divisor of num_experts"},
            {"topk_group", 2, "topk_group: found 2, wanted at most 1, num_expert_group"},
@@ -156,6 +159,11 @@ TEST_CASE("what a config type must not say is refused before there is one") {
        }) {
     CHECK(has(refusal(changed(field, wrong)), said));
   }
+  json grouped = changed("num_expert_group", 4);
+  grouped["text_config"]["num_experts_per_token"] = 5;
+  CHECK(has(refusal(grouped), "num_experts_per_token: found 5, wanted at most 4, the experts of topk_group groups"));
+  grouped["text_config"]["topk_group"] = 2;
+  CHECK(refusal(grouped) == "not refused");
 }
 
 TEST_CASE("fields that are not known are named, to the user and in the header") {
@@ -257,13 +265,14 @@ TEST_CASE("a target's tensors: packed experts count what they hold, others are t
        tensor("language_model.model.layers.1.self_attn.A_log", {9}), tensor("language_model.model.norm.weight", {5}),
        tensor("language_model.lm_head.weight", {3}), tensor("vision_tower.x", {7}),
        tensor("language_model.model.layers.2.eh_proj.weight", {4}), tensor("language_model.model.layers.x", {2}),
-       tensor("language_model.model.layers.01.b_scale", {1})});
+       tensor("language_model.model.layers.10.y", {2}), tensor("language_model.model.layers.01.b_scale", {1})});
   const auto tensors = ModelTensors::open(folder.path(), "language_model.");
   const TensorTally tally = tally_target(tensors, 2, 6);
   CHECK(tally.parameters == 64 + 6 + 5 + 3 + 1);
-  CHECK(tally.others == 3);
-  CHECK(tally.other_bytes == 7 + 4 + 2);
-  CHECK(tally_target(tensors, 10, 6).others == 2);
+  CHECK(tally.others == 4);
+  CHECK(tally.other_bytes == 7 + 4 + 2 + 2);
+  CHECK(tally_target(tensors, 10, 6).others == 3);
+  CHECK(tally_target(tensors, 11, 6).others == 2);
 }
 
 TEST_CASE("a folder's header counts the tensors that are there") {
