@@ -254,25 +254,57 @@ TEST_CASE("the type's name is an identifier that C++ and the library leave free"
 
 TEST_CASE("a target's tensors: packed experts count what they hold, others are told apart") {
   const test::TemporaryDirectory folder;
-  const std::vector<std::uint8_t> bytes(64);
-  const auto tensor = [&](const char* name, std::vector<index_t> shape) {
+  const std::vector<std::uint8_t> bytes(4096);
+  const auto tensor = [&](const std::string& name, std::vector<index_t> shape) {
     return TensorSource{name, DType::U8, std::move(shape), bytes.data()};
   };
-  write_safetensors(
-      folder / "model.safetensors",
-      {tensor("language_model.model.layers.1.mlp.experts.0.w1.weight_packed", {2, 16}),
-       tensor("language_model.model.layers.1.mlp.experts.0.w1.weight_scale", {2, 1}),
-       tensor("language_model.model.layers.1.self_attn.A_log", {9}), tensor("language_model.model.norm.weight", {5}),
-       tensor("language_model.lm_head.weight", {3}), tensor("vision_tower.x", {7}),
-       tensor("language_model.model.layers.2.eh_proj.weight", {4}), tensor("language_model.model.layers.x", {2}),
-       tensor("language_model.model.layers.10.y", {2}), tensor("language_model.model.layers.01.b_scale", {1})});
-  const auto tensors = ModelTensors::open(folder.path(), "language_model.");
-  const TensorTally tally = tally_target(tensors, 2, 6);
-  CHECK(tally.parameters == 64 + 6 + 5 + 3 + 1);
-  CHECK(tally.others == 4);
-  CHECK(tally.other_bytes == 7 + 4 + 2 + 2);
-  CHECK(tally_target(tensors, 10, 6).others == 3);
-  CHECK(tally_target(tensors, 11, 6).others == 2);
+  const std::string model = "language_model.model.", expert = model + "layers.1.block_sparse_moe.experts.0.w1.weight";
+  const auto tally_of = [&](const std::vector<TensorSource>& all, const json& root) {
+    write_safetensors(folder / "model.safetensors", all);
+    return tally_target(ModelTensors::open(folder.path(), "language_model."), read_model({root}).members);
+  };
+  std::vector<TensorSource> all{tensor(expert + "_packed", {64, 32}),
+                                tensor(expert + "_scale", {64, 2}),
+                                tensor(model + "layers.1.self_attn.A_log", {9}),
+                                tensor(model + "norm.weight", {128}),
+                                tensor("vision_tower.x", {7}),
+                                tensor(model + "layers.8.eh_proj.weight", {4}),
+                                tensor(model + "layers.x", {2}),
+                                tensor(model + "layers.2.y", {2}),
+                                tensor(model + "layers.10.z", {1}),
+                                tensor(model + "norm.weight_packed", {3})};
+  for (int i = 0; i < 20; ++i) all.push_back(tensor("vision_tower." + std::to_string(i), {1}));
+  const TensorTally tally = tally_of(all, tiny());
+  CHECK(tally.parameters == 64 * 64 + 4 + 128 + 2 + 3);
+  CHECK(tally.others == 24);
+  CHECK(tally.other_bytes == 7 + 4 + 2 + 1 + 20);
+  CHECK(tally.first_difference == "'model.embed_tokens.weight' has nothing, wanted 33280");
+  CHECK(has(tally_notes(tally)[0], "24 tensors of 34 bytes are not the target's, so not counted: 'model.layers.10.z"));
+  // A depth that the file cannot have is not gone through.
+  EmittedModel many = read_model({tiny()});
+  for (auto& member : many.members.all) {
+    if (member.name == "num_hidden_layers") member.found = 1'000'000'000;
+  }
+  const auto tensors = ModelTensors::open(folder.path());
+  CHECK(tally_target(tensors, many.members).differing == 1);
+}
+
+TEST_CASE("fields and tensors that disagree are told of, with the first tensor that differs") {
+  const auto tensors = ModelTensors::open(K3SPEC_SOURCE_DIR "/examples/data/k3-tiny", "language_model.");
+  const auto notes = [&](const json& root) { return tally_notes(tally_target(tensors, read_model({root}).members)); };
+  CHECK(notes(tiny()).empty());
+  const auto first = [&](const char* field, const json& value, const std::string& wanted) {
+    const auto said = notes(changed(field, value));
+    REQUIRE(!said.empty());
+    CHECK(has(said.back(), "disagree, so that the header is not going to compile: "));
+    CHECK(has(said.back(), wanted));
+  };
+  first("intermediate_size", 255,
+        "3 differ, first 'model.layers.0.mlp.gate_proj.weight' has 32768 numbers, wanted 32640");
+  first("attn_res_block_size", nullptr,
+        "34 differ, first 'model.layers.0.mlp_res_norm.weight' has 128 numbers, wanted no such tensor");
+  first("num_experts", 17, "first 'model.layers.1.block_sparse_moe.gate.weight' has 2048 numbers, wanted 2176");
+  first("q_lora_rank", nullptr, "8 differ, first 'model.layers.3.self_attn.q_proj.weight' has nothing, wanted 12288");
 }
 
 TEST_CASE("a folder's header counts the tensors that are there") {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <k3spec/io/emitted_drafts.hpp>
@@ -136,14 +137,8 @@ inline EmittedConfig emit_config(const std::filesystem::path& folder, const Type
   }
   EmittedModel model = read_model(files);
   const auto tensors = ModelTensors::open(folder, model.draft ? "" : "language_model.");
-  const auto number = [&](const char* member) { return model.members.number(member).value_or(0); };
-  const TensorTally tally =
-      model.draft ? tally_draft(tensors) : tally_target(tensors, number("num_hidden_layers"), number("kda_num_heads"));
-  if (tally.others > 0) {
-    model.notes.push_back(printable(std::to_string(tally.others) + " tensors of " + std::to_string(tally.other_bytes) +
-                                    " bytes are not the target's, so not counted: '" + printable(tally.example, 200) +
-                                    (tally.others > 1 ? "' and others" : "'")));
-  }
+  const TensorTally tally = model.draft ? tally_draft(tensors) : tally_target(tensors, model.members);
+  for (std::string& note : tally_notes(tally)) model.notes.push_back(std::move(note));
   const auto whole = (std::filesystem::absolute(folder, ignored) / "").lexically_normal().parent_path();
   EmittedConfig out{emitted_header(model, name, whole.filename().string(), tally.parameters), model.notes};
   out.notes.insert(out.notes.end(), tensors.notes().begin(), tensors.notes().end());

@@ -1,7 +1,9 @@
 // Writes every config of presets.hpp as config.json, and that as a header, all into one file. $1: the file.
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/emit_config.hpp>
+#include <k3spec/io/load_parameters.hpp>
 #include <k3spec/target/k3_target.hpp>
 
 #include "presets.hpp"
@@ -25,6 +28,27 @@ std::string header(const io::json& config, const char* name, index_t parameters)
   const io::EmittedModel model = io::read_model({read});
   return io::emitted_header(model, io::type_name(std::string("emitted::of::") + name, "name"), name,
                             static_cast<std::uint64_t>(parameters));
+}
+
+/// Holds the tensors that a target's members say against those of its type. \throws Error
+template <class Config>
+void check_roster(const char* name) {
+  const io::EmittedModel model = io::read_model({test::target_json<Config>()});
+  std::map<std::string, std::uint64_t> said, wanted;
+  std::uint64_t all = 0;
+  io::detail::walk_target_tensors(model.members, [&](const std::string& tensor, std::uint64_t numbers) {
+    said[tensor] = numbers;
+    all += numbers;
+  });
+  require(all == static_cast<std::uint64_t>(parameter_count<K3Target<Config>>), name, std::to_string(all),
+          std::to_string(parameter_count<K3Target<Config>>) + " parameters");
+  if constexpr (Config::num_experts < 100) {  // no compiler would visit all of the published model
+    typename K3Target<Config>::template Weights<Unread<float>> weights;
+    for (const auto& slot : io::slots<K3Target<Config>>(weights)) {
+      wanted[slot.name] = *io::byte_count(slot.dtype, slot.shape) / size_of(slot.dtype);
+    }
+    require(said == wanted, name, "other tensors than its type has", "the same");
+  }
 }
 
 template <DraftKind Kind, class Config>
@@ -45,7 +69,9 @@ constexpr index_t draft_parameters() {
 
 int main(int, char** argv) try {
   std::string text;
-#define TARGET(Config, name) text += header(test::target_json<Config>(), #name, parameter_count<K3Target<Config>>);
+#define TARGET(Config, name)   \
+  check_roster<Config>(#name); \
+  text += header(test::target_json<Config>(), #name, parameter_count<K3Target<Config>>);
 #define DRAFT(kind, Config, name) \
   text += header(draft_json<DraftKind::kind, Config>(), #name, draft_parameters<DraftKind::kind, Config>());
   EMITTED_TARGETS(TARGET)
