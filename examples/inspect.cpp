@@ -1,4 +1,5 @@
-// Prints what a checkpoint holds and, given a config's name, every field in which its config.json differs.
+// Prints what a checkpoint holds and, given a config's name, every field in which its config.json differs; or writes a
+// config's type for it.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,9 +13,12 @@
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/io/draft_config.hpp>
+#include <k3spec/io/emit_config.hpp>
 #include <k3spec/io/model_tensors.hpp>
+#include <k3spec/io/outputs.hpp>
 
 #include "common/program.hpp"
+#include "common/run_folder.hpp"
 
 using namespace k3spec;
 
@@ -88,21 +92,57 @@ const std::map<std::string, Check> configs_by_name{
     {"kimi-k3-tiny-dspark", io::check_config<configs::KimiK3TinyDSpark>},
     {"kimi-k3-tiny-eagle3.1", io::check_config<configs::Eagle31<configs::KimiK3Tiny>>}};
 
+/// A header to write, and the type in it.
+struct Emitted {
+  std::filesystem::path header;
+  std::string name;
+};
+
+/// \throws UsageError on flags that do not go together and on a name that no type can have
+io::TypeName check_name(const Emitted& o) {
+  using examples::UsageError;
+  if (o.header.empty()) throw UsageError("--name", "it without --emit-config", "both or neither");
+  if (o.name.empty()) throw UsageError("--emit-config", "it without --name", "the type's name, too");
+  try {
+    return io::type_name(o.name, "--name");
+  } catch (const Error& e) {
+    throw UsageError(e);
+  }
+}
+
+/// Writes the header of a checkpoint's config. \throws Error when that would come where anything else is
+void emit(const Emitted& o, const std::filesystem::path& folder) {
+  const io::TypeName name = check_name(o);
+  examples::refuse_runs_own({"--emit-config", o.header});
+  io::refuse_other_files({"--emit-config", o.header}, {{"checkpoint", folder}}, "a config of inspect's",
+                         io::is_emitted_config);
+  const io::EmittedConfig config = io::emit_config(folder, name);
+  io::write_text(o.header, config.text);
+  for (const auto& note : config.notes) print_note(note);
+  fmt::print("{}: {}, a config for {}\n", shown(o.header.string()), o.name, shown(folder.string()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* about = "Prints the tensors of a checkpoint and checks its config.json against a config.";
+  const char* about =
+      "Prints the tensors of a checkpoint, checks its config.json against a config, or writes a config's type for it.";
   return examples::run_program("inspect", about, [&](examples::Arguments& arguments) {
     std::filesystem::path path;
     std::vector<std::string> names;
     std::string prefix, config;
+    Emitted emitted;
     bool quiet = false;
     for (const auto& [name, check] : configs_by_name) names.push_back(name);
     arguments.path("checkpoint", path, "A directory, a safetensors file or its index")->required();
     arguments.text("--prefix", prefix, "Taken off the tensor names that start with it, e.g. language_model.");
     arguments.one_of("--config", config, names, "Compare config.json with this config");
+    arguments.path("--emit-config", emitted.header,
+                   "Write a C++ header with the type of the folder's config.json here");
+    arguments.text("--name", emitted.name, "That type's name: Mine or ns::Mine");
     arguments.toggle("--quiet", quiet, "Print the totals only");
     arguments.parse(argc, argv);
+    if (!emitted.header.empty() || !emitted.name.empty()) return emit(emitted, path);
 
     const auto checkpoint = io::ModelTensors::open(path, prefix);
     const auto file = config_file(path);

@@ -274,3 +274,18 @@ TEST_CASE("a name inside a known one is not known") {
     CHECK(check_target_config<KimiK3Tiny>(root).size() == 1);
   }
 }
+
+TEST_CASE("a target's field may have DeepSeek-V3's name alone, and must not say two things by two names") {
+  for (const auto& [own, other] : io::detail::other_spellings) {
+    json root = tiny();
+    json& text = root["text_config"];
+    text[other] = text[own];
+    CAPTURE(own);
+    CHECK(target_differences<KimiK3Tiny>(root).empty());
+    text[own] = nullptr;
+    CHECK(target_differences<KimiK3Tiny>(root).empty());
+    text[other] = 77;
+    REQUIRE(target_differences<KimiK3Tiny>(root).size() == 2);
+    CHECK(target_differences<KimiK3Tiny>(root)[0].find(std::string(own) + ": found 77, wanted ") == 0);
+  }
+}

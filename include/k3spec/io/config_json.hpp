@@ -50,7 +50,8 @@ inline void compare_layer_lists(FieldComparison& fields) {
 template <class Config>
 void compare_target(FieldComparison& fields) {
   [[maybe_unused]] constexpr CheckedTarget<Config> checked{};
-  visit_target_fields<Config>(fields);
+  visit_target_fields<Config>(
+      [&](std::string_view field, const auto& value) { fields.compare(field, find_spelled(fields, field), value); });
   compare_layer_lists(fields);
   compare_granted_target<Config>(fields);
 }

@@ -130,7 +130,12 @@ struct FieldComparison {
   }
   template <class T>
   void operator()(std::string_view field, const T& value) {
-    const json found = find(field), wanted = field_value(value);
+    compare(field, find(field), value);
+  }
+  /// The same, of a value that was found elsewhere.
+  template <class T>
+  void compare(std::string_view field, const json& found, const T& value) {
+    const json wanted = field_value(value);
     // Of several tokens that end a text, a config names one.
     if (field == "eos_token_id" && found.is_array() && std::find(found.begin(), found.end(), wanted) != found.end())
       return;
@@ -143,7 +148,9 @@ struct FieldComparison {
   }
 };
 
-inline void throw_differences(std::string_view subject, const Differences& differences) {
+/// \param what  of the differences, behind their number
+inline void throw_differences(std::string_view subject, const Differences& differences,
+                              std::string_view what = " differences from the config compiled in") {
   if (differences.empty()) return;
   constexpr std::size_t most = 12000;  // bytes; more than all fields of a config take
   std::string lines = "none:";
@@ -152,7 +159,7 @@ inline void throw_differences(std::string_view subject, const Differences& diffe
     lines.append("\n  ").append(differences[said]);
   }
   if (said < differences.size()) lines += "\n  and " + std::to_string(differences.size() - said) + " more";
-  throw Error(subject, std::to_string(differences.size()) + " differences from the config compiled in", lines);
+  throw Error(subject, std::to_string(differences.size()).append(what), lines);
 }
 
 }  // namespace detail

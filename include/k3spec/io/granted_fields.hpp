@@ -3,10 +3,12 @@
 /// What the code takes for granted of a model: fields of config.json that may be absent, but say nothing else if they
 /// are there. Names are those of transformers' configs and of the configs published with Kimi K3, Kimi Linear and
 /// DeepSeek-V3, whose own spellings of a field count like K3's.
-/// defines: io::detail::compare_quantization, io::detail::compare_model_type, io::detail::compare_granted_target,
+/// defines: io::detail::other_spellings, io::detail::find_spelled, io::detail::compare_quantization,
+/// io::detail::compare_model_type, io::detail::compare_granted_target, io::detail::BlockFacts,
 /// io::detail::compare_granted_draft
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -16,6 +18,25 @@
 #include <k3spec/io/json.hpp>
 
 namespace K3SPEC_NAMESPACE::io::detail {
+
+/// K3's name of a target's field, and DeepSeek-V3's.
+struct Spelling {
+  const char *field, *other;
+};
+inline constexpr std::array<Spelling, 5> other_spellings{{{"moe_renormalize", "norm_topk_prob"},
+                                                          {"num_experts_per_token", "num_experts_per_tok"},
+                                                          {"num_experts", "n_routed_experts"},
+                                                          {"num_shared_experts", "n_shared_experts"},
+                                                          {"num_expert_group", "n_group"}}};
+
+/// A target's field by K3's name or, where the file lacks that, by the other one.
+inline json find_spelled(const FieldComparison& fields, std::string_view field) {
+  json found = fields.find(field);
+  for (const auto& [own, other] : other_spellings) {
+    if (found.is_null() && field == own) found = fields.find(other);
+  }
+  return found;
+}
 
 /// One of several values, where the field is there at all.
 inline void one_of(FieldComparison& fields, std::string_view field, const json& found,
@@ -100,8 +121,8 @@ inline void compare_granted(FieldComparison& fields, const char* hidden_act) {
   compare_quantization(fields);
 }
 
-template <class Config>
-void compare_granted_target(FieldComparison& fields) {
+/// All but the other spellings of fields.
+inline void compare_granted_target(FieldComparison& fields) {
   compare_model_type(fields, {"kimi_k3", "kimi_linear"});
   compare_granted(fields, "situ");
   compare_layer_types(fields, {"full_attention", "linear_attention"});
@@ -116,6 +137,11 @@ void compare_granted_target(FieldComparison& fields) {
   fields.if_there("topk_method", "noaux_tc");
   fields.if_there("use_grouped_topk", true);
   fields.if_there("kda_use_qk_l2norm_in_kernel", true);
+}
+
+template <class Config>
+void compare_granted_target(FieldComparison& fields) {
+  compare_granted_target(fields);
   fields.if_there("norm_topk_prob", Config::moe_renormalize);
   fields.if_there("num_experts_per_tok", Config::num_experts_per_token);
   fields.if_there("n_routed_experts", Config::num_experts);
@@ -123,9 +149,16 @@ void compare_granted_target(FieldComparison& fields) {
   fields.if_there("n_group", Config::num_expert_group);
 }
 
-template <DraftKind Kind, class Config>
-void compare_granted_draft(FieldComparison& fields) {
-  if constexpr (Config::backbone == Backbone::kimi_k3) {
+/// What a block draft's file may say in other words, too.
+struct BlockFacts {
+  bool windowed = false, causal = false;
+  json mask_token_id = nullptr, block_size = nullptr;
+};
+
+/// \param block  of a block draft
+inline void compare_granted_draft(FieldComparison& fields, DraftKind kind, Backbone backbone,
+                                  const BlockFacts& block = {}) {
+  if (backbone == Backbone::kimi_k3) {
     compare_model_type(fields, {"kimi_k3", "kimi_linear"});
     compare_granted(fields, "situ");
   } else {
@@ -135,23 +168,32 @@ void compare_granted_draft(FieldComparison& fields) {
   fields.if_there("parallel_drafting", false);
   fields.if_there("norm_before_residual", false);
   fields.if_there("norm_before_fc", false);
-  if constexpr (Kind == DraftKind::eagle3) {
+  if (kind == DraftKind::eagle3) {
     compare_layer_types(fields, {"full_attention", "linear_attention"});
     fields.if_there("sliding_window", nullptr);
     fields.if_there("use_sliding_window", false);
     fields.if_there("is_causal", true);
   } else {
-    constexpr bool windowed = Config::sliding_window.has_value();
-    compare_layer_types(fields, {windowed ? "sliding_attention" : "full_attention"});
-    fields.if_there("use_sliding_window", windowed);
-    fields.if_there("is_causal", Config::block_causal);
-    fields.if_there("sample_from_anchor", Kind == DraftKind::dspark);
+    compare_layer_types(fields, {block.windowed ? "sliding_attention" : "full_attention"});
+    fields.if_there("use_sliding_window", block.windowed);
+    fields.if_there("is_causal", block.causal);
+    fields.if_there("sample_from_anchor", kind == DraftKind::dspark);
     fields.know("dflash_config.target_layer_ids");
     fields.if_there("dflash_config.projector_type", nullptr);
-    fields.if_there("dflash_config.mask_token_id", field_value(Config::mask_token_id));
-    fields.if_there("dflash_config.block_size", Config::block_size);
-    fields.if_there("dflash_config.causal", Config::block_causal);
+    fields.if_there("dflash_config.mask_token_id", block.mask_token_id);
+    fields.if_there("dflash_config.block_size", block.block_size);
+    fields.if_there("dflash_config.causal", block.causal);
   }
+}
+
+template <DraftKind Kind, class Config>
+void compare_granted_draft(FieldComparison& fields) {
+  BlockFacts block;
+  if constexpr (Kind != DraftKind::eagle3) {
+    block = {Config::sliding_window.has_value(), Config::block_causal, field_value(Config::mask_token_id),
+             json(Config::block_size)};
+  }
+  compare_granted_draft(fields, Kind, Config::backbone, block);
 }
 
 }  // namespace K3SPEC_NAMESPACE::io::detail

@@ -82,9 +82,9 @@ inline std::set<std::string> unknown_fields(const FieldComparison& fields, bool 
   return out;
 }
 
-/// One sentence, of a length that can be read; empty for none.
-inline std::string unknown_fields_note(std::string_view subject, const std::set<std::string>& unknown) {
-  constexpr std::size_t most = 8;
+/// One sentence, of a length that can be read; empty for none. \param most  names in it
+inline std::string unknown_fields_note(std::string_view subject, const std::set<std::string>& unknown,
+                                       std::size_t most = 8) {
   std::string names;
   std::size_t said = 0;
   for (auto name = unknown.begin(); name != unknown.end() && said < most; ++name, ++said) {
