@@ -32,6 +32,7 @@
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/io/stop_tokens.hpp>
 #include <k3spec/io/stored_tensor.hpp>
+#include <k3spec/io/target_config.hpp>
 #include <k3spec/io/unknown_fields.hpp>
 
 // of drafts: how they are found, loaded, saved and handed to engines

@@ -1,0 +1,10 @@
+#pragma once
+/// \file
+/// This library's version, which CMake reads here: as numbers to compare when compiling, and as text.
+/// defines: K3SPEC_VERSION_MAJOR, K3SPEC_VERSION_MINOR, K3SPEC_VERSION_PATCH, K3SPEC_VERSION
+
+#define K3SPEC_VERSION_MAJOR 0
+#define K3SPEC_VERSION_MINOR 1
+#define K3SPEC_VERSION_PATCH 0
+/// "0.1.0"
+#define K3SPEC_VERSION "0.1.0"
