@@ -3,6 +3,8 @@
 /// This library's version, which CMake reads here: as numbers to compare when compiling, and as text.
 /// defines: K3SPEC_VERSION_MAJOR, K3SPEC_VERSION_MINOR, K3SPEC_VERSION_PATCH, K3SPEC_VERSION
 
+#include <k3spec/core/compiler.hpp>
+
 /// Of "1.2.3" the 1.
 #define K3SPEC_VERSION_MAJOR 0
 /// The 2.
