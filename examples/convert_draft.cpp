@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/config/deepseek_v3.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/io/engine_layout.hpp>
 #include <k3spec/io/outputs.hpp>
 
-#include "common/eagle3_form.hpp"
+#include "common/compiled_in.hpp"
 #include "common/nemo_draft.hpp"
 #include "common/notes.hpp"
 #include "common/places.hpp"
@@ -163,6 +162,18 @@ void check_outputs(const Options& o) {
   });
 }
 
+/// \throws Error on the engines' layout for a draft that they would compute otherwise
+template <class Config, class Loaded>
+void save_as_engines_do(const Options& o, const Loaded& draft) {
+  if constexpr (Config::mla_norm_eps == Config::rms_norm_eps) {
+    save_engine_draft(o.out, draft.parameters, draft.vocabulary, draft.layer_ids, draft.conventions,
+                      {.layer_ids = o.layer_ids, .embed_tokens = o.embed_tokens}, {mark});
+  } else {
+    throw Error("--layout", "engine for a draft whose mla_norm_eps is another than its rms_norm_eps",
+                "k3spec: engines norm latents with the latter");
+  }
+}
+
 template <class Config>
 void convert(const Options& o) {
   using Draft = Eagle3Draft<Config>;
@@ -172,8 +183,7 @@ void convert(const Options& o) {
   fs::create_directories(o.out, failed);
   if (failed) throw Error(o.out.string(), failed.message(), "a directory that can be created");
   if (o.layout == "engine") {
-    save_engine_draft(o.out, draft.parameters, draft.vocabulary, draft.layer_ids, draft.conventions,
-                      {.layer_ids = o.layer_ids, .embed_tokens = o.embed_tokens}, {mark});
+    save_as_engines_do<Config>(o, draft);
   } else {
     save_draft(o.out, draft.parameters, draft.vocabulary,
                io::draft_config_json<DraftKind::eagle3, Config>(draft.layer_ids, DType::BF16, draft.conventions),
@@ -201,13 +211,16 @@ void convert(const Options& o) {
     throw Error(file.string() + ": architectures",
                 io::detail::field_text(io::detail::find_field(config, "architectures")), "an EAGLE-3 draft's");
   }
-  const examples::Eagle3Form form = examples::eagle3_form_of(config);
-  if (form.backbone != Backbone::deepseek_v3) {
+  if (io::draft_backbone(config) != Backbone::deepseek_v3) {
     throw Error(file.string() + ": architectures", "a Kimi K3 draft",
                 "one with DeepSeek-V3's block: engines have no loader for drafts without positions");
   }
+  const std::size_t type = examples::draft_type_of(config, file.string());
   check_outputs(o);
-  examples::with_eagle3_version<configs::DeepSeekV3Tiny>(form.version, [&]<class Config> { convert<Config>(o); });
+  examples::with_draft(type, [&]<class Config> {
+    constexpr bool eagle3 = examples::draft_kind_of<Config>() == DraftKind::eagle3;
+    if constexpr (eagle3 && Config::backbone == Backbone::deepseek_v3) convert<Config>(o);
+  });
 }
 
 /// Flags that do not go together. \param of_engines  that the other layout has no use for

@@ -17,6 +17,7 @@
 #include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/outputs.hpp>
 
+#include "common/compiled_in.hpp"
 #include "common/program.hpp"
 #include "common/run_folder.hpp"
 
@@ -77,7 +78,8 @@ std::filesystem::path config_file(const std::filesystem::path& checkpoint) {
 
 using Check = std::vector<std::string> (*)(const io::json&, std::string_view);
 
-const std::map<std::string, Check> configs_by_name{
+/// The bundled ones, and those that the program is compiled for.
+std::map<std::string, Check> configs_by_name{
     {"deepseek-v3", io::check_config<configs::DeepSeekV3>},
     {"deepseek-v3-eagle3.1", io::check_config<configs::Eagle31<configs::DeepSeekV3>>},
     {"deepseek-v3-tiny", io::check_config<configs::DeepSeekV3Tiny>},
@@ -122,6 +124,14 @@ void emit(const Emitted& o, const std::filesystem::path& folder) {
   fmt::print("{}: {}, a config for {}\n", shown(o.header.string()), o.name, shown(folder.string()));
 }
 
+void add_compiled_in() {
+  configs_by_name.emplace(examples::target_name, io::check_config<examples::TargetConfig>);
+  for (std::size_t i = 0; i < examples::draft_types.size(); ++i) {
+    const Check check = examples::with_draft(i, []<class Config>() -> Check { return io::check_config<Config>; });
+    configs_by_name.emplace(examples::draft_types[i].name, check);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -133,6 +143,7 @@ int main(int argc, char** argv) {
     std::string prefix, config;
     Emitted emitted;
     bool quiet = false;
+    add_compiled_in();
     for (const auto& [name, check] : configs_by_name) names.push_back(name);
     arguments.path("checkpoint", path, "A directory, a safetensors file or its index")->required();
     arguments.text("--prefix", prefix, "Taken off the tensor names that start with it, e.g. language_model.");

@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
-#include <k3spec/config/block_drafts.hpp>
 #include <k3spec/core/finite.hpp>
 #include <k3spec/drafts/dflash_draft.hpp>
 #include <k3spec/drafts/dspark_draft.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
 
-#include "eagle3_form.hpp"
+#include "compiled_in.hpp"
 #include "notes.hpp"
 
 namespace k3spec::examples {
@@ -70,15 +70,18 @@ inline void convert_nemo_draft(const NemoDraft& o) {
     throw Error(file, "no draft of Kimi K3's that NeMo Automodel wrote",
                 "LlamaEagle3DraftModel, KimiK3DFlashDraftModel or KimiK3DSparkModel, of model_type kimi_linear");
   }
-  if (kind == DraftKind::dflash) {
-    return detail::convert_nemo_draft<DFlashDraft<detail::Uncut<configs::KimiK3TinyDFlash>>>(o);
-  }
-  if (kind == DraftKind::dspark) {
-    return detail::convert_nemo_draft<DSparkDraft<detail::Uncut<configs::KimiK3TinyDSpark>>>(o);
-  }
-  const bool normed = io::detail::find_in_model(config, "fc_norm") == true;
-  with_eagle3_version<TargetConfig>(normed ? "3.1" : "3",
-                                    [&]<class Config> { detail::convert_nemo_draft<Eagle3Draft<Config>>(o); });
+  std::optional<std::string_view> version;
+  if (kind == DraftKind::eagle3) version = io::detail::find_in_model(config, "fc_norm") == true ? "3.1" : "3";
+  with_draft(draft_type_of(config, file, version), [&]<class Config> {
+    constexpr DraftKind own = draft_kind_of<Config>();
+    if constexpr (own == DraftKind::dflash) {
+      detail::convert_nemo_draft<DFlashDraft<detail::Uncut<Config>>>(o);
+    } else if constexpr (own == DraftKind::dspark) {
+      detail::convert_nemo_draft<DSparkDraft<detail::Uncut<Config>>>(o);
+    } else if constexpr (Config::backbone == Backbone::kimi_k3) {  // the only one that NeMo's have
+      detail::convert_nemo_draft<Eagle3Draft<Config>>(o);
+    }
+  });
 }
 
 }  // namespace k3spec::examples

@@ -25,6 +25,7 @@
 #include <k3spec/core/error.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/printable.hpp>
+#include <k3spec/core/version.hpp>
 
 #include "arguments.hpp"
 

@@ -1,8 +1,7 @@
 #pragma once
 /// \file
 /// A way to decode, whatever the draft behind it.
-/// defines: Target, Contestant, Entry, model_bytes, make_entry, enter_eagle3_kimi_k3, enter_eagle3_deepseek_v3,
-/// enter_dflash, enter_dspark
+/// defines: Target, Contestant, Entry, model_bytes, make_entry, enter
 
 #include <cstdint>
 #include <filesystem>
@@ -12,12 +11,11 @@
 #include <string>
 #include <utility>
 
-#include <k3spec/config/kimi_k3.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/target/load.hpp>
 
-#include "../common/eagle3_form.hpp"
+#include "../common/compiled_in.hpp"
 #include "work.hpp"
 
 namespace k3spec::examples {
@@ -78,12 +76,9 @@ Entry make_entry(const std::filesystem::path& folder, index_t capacity, const De
   return {model_bytes<Draft> + Decoder::bytes(conventions, capacity, options), std::move(load)};
 }
 
-// One file each: together they would take a compiler minutes. The target must outlive the contestant.
-Entry enter_eagle3_kimi_k3(const std::string& version, const std::filesystem::path& folder, index_t capacity,
-                           const DecodeOptions& options);
-Entry enter_eagle3_deepseek_v3(const std::string& version, const std::filesystem::path& folder, index_t capacity,
-                               const DecodeOptions& options);
-Entry enter_dflash(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
-Entry enter_dspark(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
+/// A draft of this type. Defined in draft.hpp, for each type in a unit of its own: together they would take a compiler
+/// minutes. The target must outlive the contestant.
+template <class Config>
+Entry enter(const std::filesystem::path& folder, index_t capacity, const DecodeOptions& options);
 
 }  // namespace k3spec::examples

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/core/version.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/json.hpp>
 

@@ -13,7 +13,7 @@
 #include <k3spec/io/input_file.hpp>
 #include <k3spec/target/load.hpp>
 
-#include "../common/eagle3_form.hpp"
+#include "../common/compiled_in.hpp"
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "../common/program.hpp"
@@ -63,12 +63,6 @@ void check_file(const io::json& config, const std::string& file) {
   }
 }
 
-DraftKind kind_of(const io::json& config, const std::string& file) {
-  const auto kind = io::draft_kind(config);
-  if (!kind) throw Error(file + ": architectures", "none of a draft", "a draft's");
-  return *kind;
-}
-
 /// Of the kind that has chains of `longest` tokens at most.
 void check_chain(const Options& o, DraftKind kind, index_t longest) {
   if (o.decode.chain.value_or(1) <= longest) return;
@@ -84,21 +78,12 @@ void check_drafts(const Options& o) {
     const std::string file = (folder / draft_config_name).string();
     const io::json config = io::read_json(file);
     examples::say_notes(io::ModelTensors::open(folder).notes());
-    const DraftKind kind = kind_of(config, file);
-    switch (kind) {
-      case DraftKind::eagle3:
-        check_chain(o, kind, Eagle3Draft<TargetConfig>::max_steps);
-        examples::with_eagle3_form(examples::eagle3_form_of(config),
-                                   [&]<class Config> { check_file<DraftKind::eagle3, Config>(config, file); });
-        break;
-      case DraftKind::dflash:
-        check_file<DraftKind::dflash, configs::KimiK3TinyDFlash>(config, file);
-        break;
-      case DraftKind::dspark:
-        check_file<DraftKind::dspark, configs::KimiK3TinyDSpark>(config, file);
-        confident = true;
-        break;
-    }
+    examples::with_draft(examples::draft_type_of(config, file), [&]<class Config> {
+      constexpr DraftKind kind = examples::draft_kind_of<Config>();
+      if constexpr (kind == DraftKind::eagle3) check_chain(o, kind, Eagle3Draft<Config>::max_steps);
+      check_file<kind, Config>(config, file);
+      confident = confident || kind == DraftKind::dspark;
+    });
   }
   if (confident || o.decode.min_confidence == 0) return;
   throw Error("--min-confidence", fmt::format("{}", o.decode.min_confidence), "a DSpark draft for it");
@@ -108,7 +93,8 @@ void check_drafts(const Options& o) {
 Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const Options& o, bool adaptive) {
   const auto file = folder / draft_config_name;
   const io::json config = io::read_json(file);
-  const DraftKind kind = kind_of(config, file.string());
+  const std::size_t type = examples::draft_type_of(config, file.string());
+  const DraftKind kind = examples::draft_types[type].kind;
   DecodeOptions options = o.decode;
   options.adaptive_length = adaptive;
   if (kind != DraftKind::dspark) options.min_confidence = 0;
@@ -117,13 +103,8 @@ Entry enter_draft(const std::filesystem::path& folder, index_t capacity, const O
       examples::say(fmt::format("speculate: {} does not say for how many steps the draft was trained (ttt_steps): {}",
                                 printable(file.string()), "5 tokens are drafted at a time unless --chain says so"));
     }
-    const auto form = examples::eagle3_form_of(config);
-    const auto enter =
-        form.backbone == Backbone::deepseek_v3 ? examples::enter_eagle3_deepseek_v3 : examples::enter_eagle3_kimi_k3;
-    return enter(form.version, folder, capacity, options);
   }
-  if (kind == DraftKind::dflash) return examples::enter_dflash(folder, capacity, options);
-  return examples::enter_dspark(folder, capacity, options);
+  return examples::with_draft(type, [&]<class Config> { return examples::enter<Config>(folder, capacity, options); });
 }
 
 /// Refuses what the machine has no memory for.

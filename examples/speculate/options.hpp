@@ -14,7 +14,7 @@
 #include <k3spec/decode/decode_options.hpp>
 #include <k3spec/io/stop_tokens.hpp>
 
-#include "../common/eagle3_form.hpp"
+#include "../common/compiled_in.hpp"
 #include "../common/places.hpp"
 #include "../common/program.hpp"
 #include "../common/weights.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// An EAGLE-3 draft of either version, with one backbone.
-/// defines: train_eagle3_with
+/// A run of an EAGLE-3 draft.
+/// defines: choose_vocabulary, train_eagle3
 
 #include <cstdint>
 #include <span>
@@ -28,16 +28,16 @@ DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {
   return DraftVocabulary::most_frequent(counts, size);
 }
 
-template <class Base>
-int train_eagle3_with(const Job& job) {
-  return with_eagle3_version<Base>(job.options.form.version, [&]<class Config> {
-    using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
-    return run<Trainer>(job, [&](const ByteText& text) {
-      const auto conventions = conventions_of<DraftKind::eagle3>(job);
-      auto layers = layers_of<typename Trainer::Draft>(
-          job, conventions, [] { return default_aux_layer_ids(TargetConfig::num_hidden_layers); });
-      return typename Trainer::Setup{choose_vocabulary<Config>(job, text), std::move(layers), conventions};
+template <class Config>
+int train_eagle3(const Job& job) {
+  using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
+  return run<Trainer>(job, [&](const auto& text) {
+    const auto conventions = conventions_of<DraftKind::eagle3>(job);
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
+      require_three_layers("num_aux_hidden_states", Config::num_aux_hidden_states);
+      return default_aux_layer_ids(TargetConfig::num_hidden_layers);
     });
+    return typename Trainer::Setup{choose_vocabulary<Config>(job, text), std::move(layers), conventions};
   });
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
 /// The flags of train_draft, and which of them go together.
-/// defines: add_flags, in_flags, refuse_others_flags, refuse_idle_flags
+/// defines: add_flags, wished_draft, in_flags, refuse_others_flags, refuse_idle_flags
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <string>
@@ -33,9 +34,13 @@ inline void add_files(Arguments& arguments, Options& o) {
 /// What the draft is and reads.
 inline void add_draft(Arguments& arguments, Options& o) {
   o.draft_flag = arguments.one_of("--draft", o.draft, {"eagle3", "dflash", "dspark"}, "The kind of draft");
-  o.backbone_flag = arguments.named("--backbone", o.form.backbone, "eagle3: the draft's attention block");
+  o.backbone_flag = arguments.named("--backbone", o.backbone, "eagle3: the draft's attention block");
   o.version_flag =
-      arguments.one_of("--eagle3-version", o.form.version, {"3", "3.1"}, "eagle3: 3.1 adds fc_norm and norm_output");
+      arguments.one_of("--eagle3-version", o.version, {"3", "3.1"}, "eagle3: 3.1 adds fc_norm and norm_output");
+  std::vector<std::string> types;
+  for (const DraftType& type : draft_types) types.emplace_back(type.name);
+  o.config_flag =
+      arguments.one_of("--config", o.config, types, "The draft's type, where several of a kind are compiled in");
   o.vocabulary_flag = arguments.path("--vocabulary-from", o.vocabulary_from,
                                      "eagle3: the draft vocabulary of this draft [the most frequent bytes]");
   o.draft_only = {arguments.list("--layers", o.layers, Range<index_t>{},
@@ -163,6 +168,21 @@ inline void refuse_pairs(const Options& o) {
   for (const char* key : {"fc_init", "markov_deviation"}) {
     const CLI::Option* flag = o.flags.at(key);
     refuse(flag->count() > 0 && o.init_from, flag->get_name().c_str(), "with --init-from", "fresh parameters");
+  }
+}
+
+/// The type that is asked for.
+/// \throws UsageError when it is not compiled in, or more than one are meant
+inline std::size_t wished_draft(const Options& o) {
+  constexpr auto& kinds = names_of<DraftKind>;
+  DraftWish wish{static_cast<DraftKind>(std::find(kinds.begin(), kinds.end(), o.draft) - kinds.begin())};
+  if (o.backbone_flag->count() > 0) wish.backbone = o.backbone;
+  if (o.version_flag->count() > 0) wish.version = o.version;
+  wish.name = o.config;
+  try {
+    return choose_draft(draft_types, wish);
+  } catch (const Error& e) {
+    throw UsageError(e);
   }
 }
 

@@ -1,5 +1,5 @@
 // Trains a draft for a Kimi K3 target on text, and prints how many tokens a target forward would yield with it.
-// Compiled for the bundled miniature (configs::KimiK3Tiny), whose tokens are bytes.
+// Compiled for the types that k3spec_add_programs names.
 
 #include <filesystem>
 #include <optional>
@@ -74,8 +74,8 @@ void complete(Options& o) {
 }
 
 /// The draft of a resumed run, or one to begin with, which flags may name but not change.
-/// \param owner  whose draft it is
-void take_draft(Options& o, const fs::path& checkpoint, const std::string& owner) {
+/// \param owner  whose draft it is \returns its type's place in draft_types
+std::size_t take_draft(Options& o, const fs::path& checkpoint, const std::string& owner) {
   const auto file = checkpoint / draft_config_name;
   const io::json config = io::read_json(file);
   const auto take = [&](const CLI::Option* flag, auto& value, const auto& own, const std::string& name,
@@ -83,15 +83,16 @@ void take_draft(Options& o, const fs::path& checkpoint, const std::string& owner
     if (flag->count() > 0 && value != own) throw Error(flag->get_name(), name, own_name + ", " + owner);
     value = own;
   };
-  const auto kind = io::draft_kind(config);
-  if (!kind) throw Error(file.string() + ": architectures", "none of a draft", "a draft's");
-  const std::string own(examples::name_of(*kind));
-  take(o.draft_flag, o.draft, own, o.draft, own);
-  if (kind != DraftKind::eagle3) return;
-  const examples::Eagle3Form form = examples::eagle3_form_of(config);
-  take(o.backbone_flag, o.form.backbone, form.backbone, examples::name_of(o.form.backbone),
-       examples::name_of(form.backbone));
-  take(o.version_flag, o.form.version, form.version, o.form.version, form.version);
+  const std::size_t type = examples::draft_type_of(config, file.string());
+  const examples::DraftType& found = examples::draft_types[type];
+  const std::string kind = examples::name_of(found.kind), version(found.version), name(found.name);
+  take(o.draft_flag, o.draft, kind, o.draft, kind);
+  take(o.config_flag, o.config, name, o.config, name);
+  if (found.kind == DraftKind::eagle3) {
+    take(o.backbone_flag, o.backbone, found.backbone, examples::name_of(o.backbone), examples::name_of(found.backbone));
+    take(o.version_flag, o.version, version, o.version, version);
+  }
+  return type;
 }
 
 /// \returns whether the run to go on with has all its steps already
@@ -121,6 +122,7 @@ int train(Options o, const examples::StopSignals& stop) {
   if (!o.resume) examples::refuse_idle_flags(o);
   if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
   if (!o.resume) check_settings(o);
+  std::size_t type = o.resume || o.init_from ? 0 : wished_draft(o);
   const Cpu cpu = examples::make_device(o.device);
   examples::check_output_folder("--out", o.out);
   const auto latest = CheckpointDirectory(o.out).latest();
@@ -132,10 +134,10 @@ int train(Options o, const examples::StopSignals& stop) {
                   fmt::format("{}, which no link '{}' names", unnamed->string(), CheckpointDirectory::latest_name),
                   "such a link to a checkpoint: with it the run goes on");
     }
-    take_draft(o, *latest, "the resumed run's own");
+    type = take_draft(o, *latest, "the resumed run's own");
   } else if (o.init_from) {
     o.init_from = examples::found_draft(*o.init_from);
-    take_draft(o, *o.init_from, "that of " + o.init_from->string());
+    type = take_draft(o, *o.init_from, "that of " + o.init_from->string());
   }
   if (o.resume || o.init_from) check_flags(o, [&] { complete(o); });
   examples::check_output_file("--log", o.log, o.out);
@@ -149,10 +151,7 @@ int train(Options o, const examples::StopSignals& stop) {
   examples::take_folder(checkpoints, latest, o.resume);
   const auto held = examples::check_log(o);
   const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
-  if (o.draft == "dflash") return examples::train_dflash(job);
-  if (o.draft == "dspark") return examples::train_dspark(job);
-  if (o.form.backbone == Backbone::deepseek_v3) return examples::train_eagle3_deepseek_v3(job);
-  return examples::train_eagle3_kimi_k3(job);
+  return examples::with_draft(type, [&]<class Config> { return examples::train<Config>(job); });
 }
 
 }  // namespace

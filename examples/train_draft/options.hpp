@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What train_draft is asked for, and the run that every kind of draft makes of it.
-/// defines: Options, Job, train_eagle3_kimi_k3, train_eagle3_deepseek_v3, train_dflash, train_dspark
+/// defines: Options, Job, train
 
 #include <filesystem>
 #include <map>
@@ -15,7 +15,7 @@
 #include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/run/train_settings.hpp>
 
-#include "../common/eagle3_form.hpp"
+#include "../common/compiled_in.hpp"
 #include "../common/program.hpp"
 #include "../common/stop_signals.hpp"
 #include "../common/weights.hpp"
@@ -30,14 +30,16 @@ struct Options {
   std::vector<index_t> layers;  ///< empty: the kind's own
   AuxStream aux_stream = AuxStream::running_sum;
   LayerIds layer_ids = LayerIds::after_layer_0;
-  Eagle3Form form;
+  // Of the draft's type, if flags say so.
+  Backbone backbone = Backbone::kimi_k3;
+  std::string version = "3", config;
   std::optional<std::filesystem::path> vocabulary_from;
   ParallelOptions parallel;
   bool resume = false, other_data = false;
   std::optional<std::filesystem::path> init_from;
   /// A resumed run's steps, if they are to be others than it was begun for.
   std::optional<index_t> total_steps;
-  std::string draft = "eagle3", progress = "auto";
+  std::string draft = examples::name_of(draft_types.front().kind), progress = "auto";
   DeviceOptions device;
   KeepWeights weights = KeepWeights::native;
   /// The options behind the settings that a checkpoint carries, by the settings' names there.
@@ -45,7 +47,7 @@ struct Options {
   /// What the command line calls these and the options of parallelism.
   std::map<std::string, std::string> names;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
-  CLI::Option* vocabulary_flag = nullptr;
+  CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr;
   /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;
   bool timed = false;
@@ -61,10 +63,9 @@ struct Job {
   CheckpointDirectory& checkpoints;  ///< taken for this run
 };
 
-// One file each: together they would take a compiler minutes. \returns the exit status
-int train_eagle3_kimi_k3(const Job& job);
-int train_eagle3_deepseek_v3(const Job& job);
-int train_dflash(const Job& job);
-int train_dspark(const Job& job);
+/// Makes the run with a draft of this type. Defined in draft.hpp, for each type in a unit of its own: together they
+/// would take a compiler minutes. \returns the exit status
+template <class Config>
+int train(const Job& job);
 
 }  // namespace k3spec::examples

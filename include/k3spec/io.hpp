@@ -37,6 +37,7 @@
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/io/stop_tokens.hpp>
 #include <k3spec/io/stored_tensor.hpp>
+#include <k3spec/io/target_config.hpp>
 #include <k3spec/io/target_roster.hpp>
 #include <k3spec/io/tensor_tally.hpp>
 #include <k3spec/io/type_name.hpp>

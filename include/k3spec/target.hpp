@@ -17,6 +17,7 @@
 #include <k3spec/target/mla_attention.hpp>
 #include <k3spec/target/new_tokens.hpp>
 #include <k3spec/target/prepacked_linear.hpp>
+#include <k3spec/target/save.hpp>
 #include <k3spec/target/scratch.hpp>
 #include <k3spec/target/stacked_weights.hpp>
 #include <k3spec/target/state.hpp>

@@ -3,7 +3,7 @@
 # block is an error, so that no example is left out.
 #
 # An example is what may stand in a namespace after `using namespace k3spec;`, or (one of all) a whole program. Includes
-# are moved to the top. -v output=<file>, and -v elsewhere=<file>: a page whose examples are tested elsewhere.
+# are moved to the top, `#pragma once` is left out. -v output=<file>, and -v elsewhere=<file>: a page whose examples are tested elsewhere.
 
 function fault(sentence) {
   print FILENAME ":" FNR ": " sentence > "/dev/stderr"
@@ -28,6 +28,7 @@ function in_block(line) {
     includes = includes line "\n"
     line = ""
   }
+  if (line ~ /^ *# *pragma once/) line = ""
   if (line ~ /^int main\(/) is_program = 1
   example = example line "\n"
 }

@@ -17,7 +17,7 @@ fail() {
   fail "$(cat "$scratch/log")"
 packages=("$scratch"/packages/*.deb)
 [[ "${#packages[@]}" == 1 && -e "${packages[0]}" ]] || fail "not one package: ${packages[*]}"
-version="$(sed -n 's/^project(k3spec VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")"
+version="$(sed -n 's/^#define K3SPEC_VERSION "\(.*\)"$/\1/p' "$source/include/k3spec/core/version.hpp")"
 [[ "$(basename "${packages[0]}")" == "libk3spec-dev_${version}_all.deb" ]] || fail "its name is ${packages[0]}"
 field() { dpkg-deb --field "${packages[0]}" "$1"; }
 [[ "$(field Architecture)" == all ]] || fail "architecture $(field Architecture)"

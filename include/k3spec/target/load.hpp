@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A checkpoint's weights into a target: by way of parameters, or straight from its files, so that each weight exists
-/// once. This header of the room sees io, the others do not.
+/// once. This header and save.hpp see io, the others of the room do not.
 /// defines: TargetCheckpoint, LoadedTarget, load_target, load_frozen_target
 
 #include <filesystem>

@@ -1,9 +1,14 @@
 // Two translation units that include everything: they must link, and mean the same by it.
 #include <cstdio>
+#include <string_view>
 
 #include <k3spec/all.hpp>
 
 using namespace k3spec;
+
+#ifdef FOUND_VERSION  // by CMake
+static_assert(std::string_view(FOUND_VERSION) == K3SPEC_VERSION);
+#endif
 
 float product_elsewhere(float x, float y);
 const void* layers_elsewhere();

@@ -1,0 +1,191 @@
+# k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [LIBRARIES <library>...] [BARE])
+#
+# Adds the programs train_draft, speculate, inspect, convert_draft and random_target, compiled for a target's config and
+# configs of its drafts, all of which the header defines; names may be qualified. The targets are <name>_train_draft and
+# so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary folder.
+#   DRAFTS     one or more. Each is compiled in a unit of its own; types with a comma between them share one, which is
+#              quicker where they are much alike, but takes more memory
+#   LIBRARIES  that the programs are linked with, too; the header may include what they bring
+#   BARE       targets are named as the programs, which lie in the current binary folder
+include_guard()
+
+# Where the sources are: in the source tree, or where they are installed beside this file's folder.
+function(k3spec_programs_folder out)
+  set(folder ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../examples)
+  if(NOT EXISTS ${folder}/common/compiled_in.hpp)
+    set(folder ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../k3spec/programs)
+  endif()
+  get_filename_component(folder ${folder} ABSOLUTE)
+  set(${out} ${folder} PARENT_SCOPE)
+endfunction()
+
+# k3spec_check_types(<name> <header> <include folders> <target> <draft>...): whether the header compiles, and defines
+# the types. Of a name that is missing the compiler would say much.
+function(k3spec_check_types name header includes target)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}_programs)
+  set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+  set(begin "#include \"${header}\"
+template <class T> concept k3spec_is_target = requires { T::full_attn_layers; };
+template <class T> concept k3spec_is_draft = requires { T::num_aux_hidden_states; } || requires { T::block_size; };\n")
+  set(all "static_assert(k3spec_is_target<::${target}>);\n")
+  foreach(draft IN LISTS ARGN)
+    string(APPEND all "static_assert(k3spec_is_draft<::${draft}>);\n")
+  endforeach()
+  k3spec_try(fine said "${begin}${all}")
+  if(fine)
+    return()
+  endif()
+  set(who "k3spec_add_programs(${name})")
+  k3spec_try(fine said "#include \"${header}\"\n")
+  if(NOT fine)
+    string(REGEX MATCH "[^\n]*error: [^\n]*" first "${said}")
+    message(FATAL_ERROR "${who}: HEADER ${header} does not compile: ${first}")
+  endif()
+  foreach(type ${target} ${ARGN})
+    k3spec_try(fine said "#include \"${header}\"\nstatic_assert(sizeof(::${type}) > 0);\n")
+    if(NOT fine)
+      message(FATAL_ERROR "${who}: found no type ${type} in ${header}, wanted a config that is defined there")
+    endif()
+  endforeach()
+  foreach(draft IN LISTS ARGN)
+    k3spec_try(fine said "${begin}static_assert(k3spec_is_draft<::${draft}>);\n")
+    if(NOT fine)
+      message(FATAL_ERROR "${who}: DRAFTS: found ${draft}, which is no draft's config, wanted one derived from "
+                          "k3spec::configs::Eagle3, DFlash or DSpark")
+    endif()
+  endforeach()
+  message(FATAL_ERROR "${who}: TARGET: found ${target}, which is no target's config, wanted one derived from "
+                      "k3spec::configs::KimiK3Target")
+endfunction()
+
+# k3spec_try(<out> <output> <source>): whether a source compiles. Of k3spec_check_types, whose variables it reads.
+function(k3spec_try out output text)
+  file(WRITE ${folder}/check.cpp "${text}")
+  try_compile(compiles ${folder}/check SOURCES ${folder}/check.cpp CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${includes}"
+              OUTPUT_VARIABLE said CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+  set(${out} ${compiles} PARENT_SCOPE)
+  set(${output} "${said}" PARENT_SCOPE)
+endfunction()
+
+# k3spec_write_programs(<folder> <header> <target> <unit>...): what is compiled beside the sources; a unit is types with
+# commas between them.
+function(k3spec_write_programs folder header target)
+  k3spec_programs_folder(sources)
+  set(types "")
+  set(names "")
+  set(number 0)
+  foreach(unit IN LISTS ARGN)
+    string(REPLACE "," ";" unit "${unit}")
+    set(train "#include \"${sources}/train_draft/draft.hpp\"\n\n")
+    set(enter "#include \"${sources}/speculate/draft.hpp\"\n\n")
+    foreach(type IN LISTS unit)
+      string(APPEND train "template int k3spec::examples::train<::${type}>(const k3spec::examples::Job&);\n")
+      string(APPEND enter "template k3spec::examples::Entry k3spec::examples::enter<::${type}>("
+                          "const std::filesystem::path&, k3spec::index_t, const k3spec::DecodeOptions&);\n")
+      list(APPEND types "::${type}")
+      list(APPEND names "\"${type}\"")
+    endforeach()
+    file(CONFIGURE OUTPUT ${folder}/train_draft_${number}.cpp CONTENT "${train}" @ONLY)
+    file(CONFIGURE OUTPUT ${folder}/speculate_${number}.cpp CONTENT "${enter}" @ONLY)
+    math(EXPR number "${number} + 1")
+  endforeach()
+  list(JOIN types ", " types)
+  list(JOIN names ", " names)
+  file(CONFIGURE OUTPUT ${folder}/k3spec_programs.hpp @ONLY CONTENT "#pragma once
+// Written by k3spec_add_programs.
+#include <string_view>
+
+#include \"${header}\"
+
+namespace k3spec::examples {
+
+template <class... Configs>
+struct Types {};
+
+using TargetConfig = ::${target};
+using Drafts = Types<${types}>;
+inline constexpr std::string_view target_name = \"${target}\";
+inline constexpr std::string_view draft_names[] = {${names}};
+
+}  // namespace k3spec::examples
+")
+endfunction()
+
+function(k3spec_add_programs name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "BARE" "HEADER;TARGET" "DRAFTS;LIBRARIES")
+  foreach(wanted HEADER TARGET DRAFTS)
+    if(NOT arg_${wanted})
+      message(FATAL_ERROR "k3spec_add_programs(${name}): found no ${wanted}, wanted HEADER <header> TARGET <type> "
+                          "DRAFTS <type>...")
+    endif()
+  endforeach()
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "k3spec_add_programs(${name}): found ${arg_UNPARSED_ARGUMENTS}, wanted HEADER, TARGET, DRAFTS, "
+                        "LIBRARIES or BARE")
+  endif()
+  find_package(CLI11 QUIET)
+  if(NOT CLI11_FOUND)
+    message(FATAL_ERROR "k3spec_add_programs(${name}): missing libraries, with their Debian packages: "
+                        "CLI11 (libcli11-dev)")
+  endif()
+  get_filename_component(header ${arg_HEADER} ABSOLUTE)
+  if(NOT EXISTS ${header})
+    message(FATAL_ERROR "k3spec_add_programs(${name}): HEADER: found no file ${header}, wanted one that defines "
+                        "${arg_TARGET}")
+  endif()
+  string(REPLACE "," ";" types "${arg_TARGET};${arg_DRAFTS}")
+  set(includes "")
+  foreach(library k3spec::k3spec Eigen3::Eigen fmt::fmt k3spec::rapidjson ${arg_LIBRARIES})
+    if(TARGET ${library})
+      get_target_property(of_library ${library} INTERFACE_INCLUDE_DIRECTORIES)
+      if(of_library)
+        list(APPEND includes ${of_library})
+      endif()
+    endif()
+  endforeach()
+  list(TRANSFORM includes REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1")
+  list(FILTER includes EXCLUDE REGEX "\\$<")
+  list(REMOVE_DUPLICATES includes)
+  k3spec_check_types(${name} ${header} "${includes}" ${types})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}_programs)
+  k3spec_programs_folder(sources)
+  k3spec_write_programs(${folder} ${header} ${arg_TARGET} ${arg_DRAFTS})
+  set(units "")
+  list(LENGTH arg_DRAFTS count)
+  math(EXPR last "${count} - 1")
+  foreach(number RANGE ${last})
+    list(APPEND units ${number})
+  endforeach()
+  set(own_convert_draft ${sources}/convert_draft.cpp)
+  set(own_inspect ${sources}/inspect.cpp)
+  set(own_random_target ${sources}/random_target.cpp)
+  foreach(program train_draft speculate)
+    set(own_${program} ${sources}/${program}/main.cpp)
+    foreach(number IN LISTS units)
+      list(APPEND own_${program} ${folder}/${program}_${number}.cpp)
+    endforeach()
+  endforeach()
+  # What these do takes no time; their JSON takes long to optimise.
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  if("${CMAKE_CXX_FLAGS_${type}}" MATCHES "-O[23]")
+    set_source_files_properties(${own_convert_draft} ${own_inspect} ${own_random_target} ${sources}/speculate/main.cpp
+                                ${sources}/train_draft/main.cpp PROPERTIES COMPILE_OPTIONS -O1)
+  endif()
+  add_custom_target(${name})
+  foreach(program train_draft speculate inspect convert_draft random_target)
+    set(target ${name}_${program})
+    if(arg_BARE)
+      set(target ${program})
+    endif()
+    add_executable(${target} ${own_${program}})
+    target_include_directories(${target} PRIVATE ${folder})
+    target_link_libraries(${target} PRIVATE k3spec::k3spec CLI11::CLI11 ${arg_LIBRARIES})
+    if(NOT arg_BARE)
+      set_target_properties(${target} PROPERTIES OUTPUT_NAME ${program}
+                            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name})
+    endif()
+    add_dependencies(${name} ${target})
+  endforeach()
+endfunction()

@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// Runs of each kind of draft. To be included where `train` is instantiated.
+/// defines: train_eagle3, train_dflash, train_dspark, train
+
+#include <string>
+#include <vector>
+
+#include <k3spec/run/block_methods.hpp>
+
+#include "eagle3.hpp"
+#include "run.hpp"
+
+namespace k3spec::examples {
+
+template <class Config>
+int train_dflash(const Job& job) {
+  using Trainer = DFlashTrainer<TargetConfig, Config, float>;
+  return run<Trainer>(job, [&](const auto&) {
+    const auto conventions = conventions_of<DraftKind::dflash>(job);
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
+      return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers);
+    });
+    return typename Trainer::Setup{std::move(layers), conventions};
+  });
+}
+
+template <class Config>
+int train_dspark(const Job& job) {
+  using Trainer = DSparkTrainer<TargetConfig, Config, float>;
+  return run<Trainer>(job, [&](const auto&) {
+    const auto conventions = conventions_of<DraftKind::dspark>(job);
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
+      constexpr index_t all = TargetConfig::num_hidden_layers;
+      require_three_layers("num_target_layers", Config::num_target_layers);
+      // The embedding, the middle, and the state that the target's head reads.
+      return std::vector<index_t>{-1, all / 2 - 1, all - 1};
+    });
+    return typename Trainer::Setup{std::move(layers), conventions};
+  });
+}
+
+template <class Config>
+int train(const Job& job) {
+  constexpr DraftKind kind = draft_kind_of<Config>();
+  if constexpr (kind == DraftKind::eagle3) {
+    return train_eagle3<Config>(job);
+  } else if constexpr (kind == DraftKind::dflash) {
+    return train_dflash<Config>(job);
+  } else {
+    return train_dspark<Config>(job);
+  }
+}
+
+}  // namespace k3spec::examples

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# programs.sh <source> <build> <scratch>: does what README.md says under "Programs for a model of your own", word for
+# word, with an installed k3spec, and what is refused there.
+set -euo pipefail
+source="$1" build="$2" scratch="$3"
+rm -rf "$scratch"
+mkdir -p "$scratch/mine"
+if command -v ccache >/dev/null; then CCACHE_DIR="$(ccache --get-config cache_dir)" && export CCACHE_DIR; fi
+export HOME="$scratch/home"
+command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
+
+fail() {
+  echo "$1"
+  exit 1
+}
+block() {
+  awk -v section="Programs for a model of your own" -v language="$1" -v number=1 -f "$source/tests/install/blocks.awk" \
+    "$source/README.md"
+}
+
+cmake --install "$build" --prefix "$HOME/.local" >/dev/null
+if grep -rF "$source" "$HOME/.local"; then fail "the installed files name the source folder"; fi
+# Optimising takes far longer than running.
+echo 'set(CMAKE_CXX_FLAGS_RELEASE -O0)' >"$scratch/quick.cmake"
+export CMAKE_TOOLCHAIN_FILE="$scratch/quick.cmake"
+cd "$scratch/mine"
+block cpp >mine.hpp
+block cmake >CMakeLists.txt
+cp "$source/README.md" text.txt
+cmp mine.hpp "$source/examples/own_model/mine.hpp" || fail "examples/own_model has another header than README.md"
+
+# What is refused when configuring, in one sentence.
+refused() {  # <part of the sentence> <cmake option>... ; in $scratch/other
+  local wanted="$1" found
+  shift
+  if found="$(cmake -S "$scratch/other" -B "$scratch/refused" -D CMAKE_PREFIX_PATH="$HOME/.local" "$@" 2>&1)"; then
+    fail "accepted: $(tail -1 "$scratch/other/CMakeLists.txt")"
+  fi
+  found="$(tr -s '[:space:]' ' ' <<<"$found")"
+  [[ "$found" == *"$wanted"* ]] || fail "wanted '$wanted', but: $found"
+}
+mkdir "$scratch/other" && cp mine.hpp "$scratch/other"
+other() {  # <arguments of k3spec_add_programs>
+  { grep -v k3spec_add_programs CMakeLists.txt && echo "k3spec_add_programs($1)"; } >"$scratch/other/CMakeLists.txt"
+}
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 your::Own'
+refused "k3spec_add_programs(mine): found no type your::Own in $scratch/other/mine.hpp, wanted a config that is defined there"
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS Mine'
+refused "k3spec_add_programs(mine): DRAFTS: found Mine, which is no draft's config, wanted one derived from k3spec::configs::Eagle3"
+other 'mine HEADER other.hpp TARGET Mine DRAFTS MineEagle3'
+refused "k3spec_add_programs(mine): HEADER: found no file $scratch/other/other.hpp, wanted one that defines Mine"
+other 'mine HEADER mine.hpp TARGET Mine'
+refused "k3spec_add_programs(mine): found no DRAFTS, wanted HEADER <header> TARGET <type> DRAFTS <type>..."
+echo 'struct Mine {' >"$scratch/other/mine.hpp"
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS Mine'
+refused "k3spec_add_programs(mine): HEADER $scratch/other/mine.hpp does not compile: "
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3'
+refused "missing libraries, with their Debian packages: CLI11 (libcli11-dev)" -D CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON
+
+# Word for word. speculate itself fails where tokens differ from those of plain decoding.
+bash -euo pipefail -c "$(block sh)" >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
+for part in "model/config.json: agrees with Mine" "latest/config.json: agrees with MineDSpark" "draft: eagle3/latest" \
+  "draft: dspark/latest" "Mine: 199669 random parameters in model"; do
+  grep -qF "$part" "$scratch/log" || fail "wanted '$part', but: $(cat "$scratch/log")"
+done
+[[ "$(grep -c '^\(eagle3\|dspark\) .* yes$' "$scratch/log")" == 2 ]] || fail "the same tokens: $(cat "$scratch/log")"
+
+expect() {  # <status> <part of the output> <program> <argument>...
+  local status="$1" part="$2" found=0 output
+  shift 2
+  output="$("build/mine/$1" "${@:2}" 2>&1)" || found=$?
+  [[ $found == "$status" && "$output" == *"$part"* && ($status == 0 || "$output" != *$'\n'*) ]] ||
+    fail "$*: found status $found and: $output; wanted status $status and: $part"
+}
+# What is not compiled in is refused, with what is.
+there="wanted one of those compiled in: MineEagle3 (eagle3 of backbone kimi_k3 and version 3), MineDSpark (dspark)"
+train=(train_draft --target model --train text.txt --heldout text.txt --out other)
+expect 2 "--draft: found dflash, $there" "${train[@]}" --draft dflash
+expect 2 "--draft: found eagle3 of backbone deepseek_v3, $there" "${train[@]}" --backbone deepseek_v3
+expect 2 "--draft: found eagle3 of version 3.1, $there" "${train[@]}" --eagle3-version 3.1
+expect 2 "--draft: found dspark and --config MineEagle3, $there" "${train[@]}" --draft dspark --config MineEagle3
+expect 1 "--layers: found nothing, and num_hidden_layers 5, wanted enough for" "${train[@]}" --steps 1
+tiny="$source/tests/data/drafts"
+expect 1 "config.json: architectures: found a draft of kind dflash, $there" \
+  speculate --target model --text text.txt --draft "$tiny/dflash_k3_tiny"
+expect 1 "architectures: found a Kimi K3 draft, wanted one with DeepSeek-V3's block" \
+  convert_draft --draft eagle3/latest --out engine
+# A model of somebody's is not written over; the same seed gives the same model.
+expect 1 "--out: found model/model.safetensors, which is there already, wanted a folder without a model" random_target --out model
+expect 0 "Mine: " random_target --out again
+cmp model/model.safetensors again/model.safetensors || fail "another model of the same seed"
+expect 0 "Mine: " random_target --out third --seed 1
+! cmp -s model/model.safetensors third/model.safetensors || fail "the same model of another seed"
