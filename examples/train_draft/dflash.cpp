@@ -7,7 +7,7 @@ namespace k3spec::examples {
 int train_dflash(const Job& job) {
   using Config = configs::KimiK3TinyDFlash;
   using Trainer = DFlashTrainer<TargetConfig, Config, float>;
-  return run<Trainer>(job, [&](const ByteText&) {
+  return run<Trainer>(job, [&](const TokenData&) {
     const auto conventions = conventions_of<DraftKind::dflash>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
       return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers);

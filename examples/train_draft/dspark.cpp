@@ -7,7 +7,7 @@ namespace k3spec::examples {
 int train_dspark(const Job& job) {
   using Config = configs::KimiK3TinyDSpark;
   using Trainer = DSparkTrainer<TargetConfig, Config, float>;
-  return run<Trainer>(job, [&](const ByteText&) {
+  return run<Trainer>(job, [&](const TokenData&) {
     const auto conventions = conventions_of<DraftKind::dspark>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
       // The embedding, the middle, and the state that the target's head reads.
