@@ -194,7 +194,7 @@ TEST_CASE("in an epoch every window comes once, in another order than in the one
   const auto text = file.open();
   for (const auto sampling : {WindowSampling::shuffled, WindowSampling::packed}) {
     std::vector<Ids> orders;
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1U, 2U}) {
       TextCutter cutter(settings_of(seed, 3, 10, sampling, Packing::apart));
       const index_t count = windows_of(text, settings_of(seed, 3, 10, sampling, Packing::apart));
       CHECK(count == (sampling == WindowSampling::shuffled ? 25 : 26));

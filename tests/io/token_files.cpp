@@ -206,11 +206,11 @@ TEST_CASE("NumPy files that are damaged, or are no list of little-endian integer
       {"{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (3,)}", "header: descr: found it twice"},
       {"{'descr': '<u2', 'fortran_order': False, 'shape': (3,), 'x': 1}", "field 'x'"},
       {"{'descr': '<u2', 'fortran_order': False, 'shape': (3,)} x", "header: found x, wanted its end"}};
-  for (const auto& [header, message] : headers) {
-    CAPTURE(header);
-    const std::string found = with(header);
+  for (const auto& row : headers) {
+    CAPTURE(row.first);
+    const std::string found = with(row.first);
     CAPTURE(found);
-    CHECK(found.find(message) != std::string::npos);
+    CHECK(found.find(row.second) != std::string::npos);
   }
   CHECK(fault("a.npy", test::npy_file(good, data, 3)) == ": version: found 3.0, wanted 1.0 or 2.0");
   std::string longer = test::npy_file(good, data);
@@ -315,12 +315,12 @@ TEST_CASE("JSON lines that are no documents are refused by line") {
       {"{\"input_ids\": [1], \"input_ids\": [2]}", "'input_ids': found the name twice"},
       {"{\"input_ids\": [1]} {}", "found a parse error"},
       {std::string("{\"input_ids\": [1]\0}", 19), "found a NUL byte"}};
-  for (const auto& [line, message] : lines) {
-    CAPTURE(line);
-    const std::string found = fault("a.jsonl", test::json_line({1}) + line + "\n" + test::json_line({2}));
+  for (const auto& row : lines) {
+    CAPTURE(row.first);
+    const std::string found = fault("a.jsonl", test::json_line({1}) + row.first + "\n" + test::json_line({2}));
     CAPTURE(found);
     CHECK(found.rfind(": line 2: ", 0) == 0);
-    CHECK(found.find(message) != std::string::npos);
+    CHECK(found.find(row.second) != std::string::npos);
   }
 }
 
