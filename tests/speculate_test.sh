@@ -153,9 +153,10 @@ of_text="$(texts)"
 iconv -f latin1 -t utf-16le "$tiny/heldout.txt" >"$dir/heldout.uint16"
 expect 0 "plain 0: " "${small[@]}" --tokens 9 --show --text "$dir/heldout.uint16"
 [[ "$(texts)" == "$of_text" ]] || fail "the same tokens, other texts: $(texts), not $of_text"
-document() { od -An -v -tu1 -w1 "$1" | awk '{ printf "%s%d", NR > 1 ? "," : "{\"input_ids\":[", $1 } END { print "]}" }'; }
+document() { od -An -v -tu1 -w1 "$1" | awk '{ printf "%s%d", (NR > 1 ? "," : "{\"input_ids\":["), $1 } END { print "]}" }'; }
 for place in 0 400 800; do
-  tail -c +$((place + 1)) "$tiny/heldout.txt" | head -c $((place == 400 ? 19 : 300)) >"$dir/piece" && document "$dir/piece"
+  tail -c +$((place + 1)) "$tiny/heldout.txt" | head -c $((place == 400 ? 19 : 300)) >"$dir/piece"
+  document "$dir/piece"
 done >"$dir/documents.jsonl"
 expect 0 "plain 0: " "${small[@]}" --tokens 9 --show --text "$dir/documents.jsonl"
 of_documents="$(texts)"
