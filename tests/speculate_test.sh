@@ -147,6 +147,25 @@ drawn --seed 1
 drawn --seed 2
 [[ "$(grep '^dspark 0: ' <<<"$output")" != "$first" ]] || fail "another seed, the same tokens: $output"
 
+# Prompts are pieces of any data, or the beginnings of its documents.
+expect 0 "plain 0: " "${small[@]}" --tokens 9 --show
+of_text="$(texts)"
+iconv -f latin1 -t utf-16le "$tiny/heldout.txt" >"$dir/heldout.uint16"
+expect 0 "plain 0: " "${small[@]}" --tokens 9 --show --text "$dir/heldout.uint16"
+[[ "$(texts)" == "$of_text" ]] || fail "the same tokens, other texts: $(texts), not $of_text"
+document() { od -An -v -tu1 -w1 "$1" | awk '{ printf "%s%d", (NR > 1 ? "," : "{\"input_ids\":["), $1 } END { print "]}" }'; }
+for place in 0 400 800; do
+  tail -c +$((place + 1)) "$tiny/heldout.txt" | head -c $((place == 400 ? 19 : 300)) >"$dir/piece"
+  document "$dir/piece"
+done >"$dir/documents.jsonl"
+expect 0 "plain 0: " "${small[@]}" --tokens 9 --show --text "$dir/documents.jsonl"
+of_documents="$(texts)"
+{ head -c 20 "$tiny/heldout.txt"; tail -c +801 "$tiny/heldout.txt" | head -c 20; } >"$dir/two.txt"
+expect 0 "plain 0: " "${draft[@]}" --prompts 1 --prompt-length 20 --repeat 1 --tokens 9 --show --text "$dir/two.txt"
+[[ "$(grep '^plain 0' <<<"$of_documents")" == "$(grep '^plain 0' <<<"$(texts)")" ]] || fail "not a document's beginning: $of_documents"
+refuse "documents.jsonl: found 2 documents of 20 tokens or more, wanted 3, one for each prompt" "${draft[@]}" --prompts 3 \
+  --prompt-length 20 --text "$dir/documents.jsonl"
+
 refuse "--device cuda: found " "${small[@]}" --device cuda
 misuse "--tokens: found 0, wanted 1 to 16384" "${draft[@]}" --tokens 0
 misuse "--tokens: found 9223372036854775807, wanted 1 to" "${draft[@]}" --tokens 9223372036854775807

@@ -168,6 +168,56 @@ printf "\\x$(printf %x $((byte ^ 1)))" | dd of="$weights" bs=1 seek="$last" conv
 expect 1 "trainer.json: target: found " --target "$dir/target" "${small[@]:2}" --out "$dir/data" --resume --steps 6 \
   --train "$dir/other.txt" --other-data
 
+# Data of every kind of file: the same tokens train the same draft. A text's documents are its lines.
+lines_of() {  # JSON lines, a document for each line of a text
+  od -An -v -tu1 -w1 "$1" | awk '
+    { printf "%s%d", n++ ? "," : "{\"input_ids\":[", $1 }
+    $1 == 10 { print "]}"; n = 0 }
+    END { if (n) print "]}" }'
+}
+head -c 6000 "$tiny/train.txt" >"$dir/data.txt" && head -c 1500 "$tiny/heldout.txt" >"$dir/look.txt"
+for name in data look; do
+  iconv -f latin1 -t utf-16le "$dir/$name.txt" >"$dir/$name.uint16"
+  iconv -f latin1 -t utf-32le "$dir/$name.txt" >"$dir/$name.bin"
+  lines_of "$dir/$name.txt" >"$dir/$name.jsonl"
+done
+of() {  # suffix, arguments
+  expect 0 "trained" "${small[@]}" --train "$dir/data.$1" --heldout "$dir/look.$1" "${@:2}"
+}
+of txt --out "$dir/of.txt" --steps 3
+of uint16 --out "$dir/of.uint16" --steps 3
+of bin --out "$dir/of.bin" --steps 3 --bin-type uint32
+same "$dir/of.txt/latest" "$dir/of.uint16/latest" && same "$dir/of.txt/latest" "$dir/of.bin/latest"
+packed=(--sampling packed --packing apart --accumulate 20 --save-every 2 --keep 9)
+of txt --out "$dir/packed.txt" "${packed[@]}" --epochs 1.5
+[[ "$output" =~ "training data: 6000 bytes; "([0-9]+)" windows of 24: "[0-9]+" documents whole, "[0-9]+" cut, 0 empty ones left out, "[0-9]+" of padding (" ]] ||
+  fail "nothing is said of the windows: $output"
+steps=$(((BASH_REMATCH[1] * 3 + 79) / 80))
+[[ "$output" == *"trained $steps of $steps steps"* && $steps -gt 4 ]] || fail "not 1.5 epochs: $output"
+of jsonl --out "$dir/packed.jsonl" "${packed[@]}" --epochs 1.5
+[[ "$output" == *"training data: 6000 tokens, in "*" documents; "* ]] || fail "nothing is said of documents: $output"
+same "$dir/packed.txt/latest" "$dir/packed.jsonl/latest"
+ln -sfn step-00000002 "$dir/packed.jsonl/latest"
+of jsonl --out "$dir/packed.jsonl" --resume
+same "$dir/packed.txt/latest" "$dir/packed.jsonl/latest"
+expect 1 "--sampling: found \"random\", wanted \"packed\", the resumed run's own" "${small[@]}" --out "$dir/packed.txt" \
+  --resume --sampling random
+of uint16 --out "$dir/shuffled" --sampling shuffled --epochs 0.1
+[[ "$output" == *"6000 tokens; 250 windows of 24, 0 left out"*"trained 13 of 13 steps"* ]] || fail "shuffled: $output"
+sed 's/]}$/],"loss_mask":[]}/' "$dir/data.jsonl" >"$dir/masked.jsonl"
+expect 1 "masked.jsonl: line 1: loss_mask: found 0 values, wanted " "${empty[@]}" --train "$dir/masked.jsonl"
+expect 1 "data.bin: found a file of tokens that does not say their type" "${empty[@]}" --train "$dir/data.bin"
+expect 2 "--bin-type: found it without a file *.bin" "${empty[@]}" --bin-type uint16
+expect 2 "--bin-type: found 'int8', wanted one of uint16, uint32" "${empty[@]}" --bin-type int8
+expect 2 "--sampling: found packed with packing none, wanted packing apart" "${empty[@]}" --sampling packed
+expect 2 "--epochs: found it with --sampling random, wanted --sampling shuffled or packed" "${empty[@]:0:6}" --epochs 1
+expect 2 "--epochs: found it with --steps, wanted one of them" "${empty[@]}" --sampling shuffled --epochs 1
+expect 2 "--epochs: found it with --resume" "${empty[@]:0:6}" --sampling shuffled --epochs 1 --resume
+printf '\xff\xff' >"$dir/far.uint16"
+expect 1 "far.uint16: token 0: found 65535, wanted 0 to 259" "${empty[@]}" --train "$dir/far.uint16"
+: >"$dir/none.jsonl"
+expect 1 "none.jsonl: found 0 tokens, wanted a window of 192 tokens" "${empty[@]}" --train "$dir/none.jsonl"
+
 # A run that learns nothing fails, and one that diverges, too. Neither leaves a draft, or it leaves the last good one.
 printf '\n%.0s' {1..3000} >"$dir/newlines.txt"
 cat "$dir/newlines.txt" "$tiny/heldout.txt" | head -c 4500 >"$dir/sparse.txt"

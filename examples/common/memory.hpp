@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// How much memory there is to have, so that a plan that does not fit is refused before anything is loaded.
-/// defines: available_memory, size_text, check_memory, file_bytes
+/// defines: available_memory, size_text, check_memory
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +12,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -121,13 +120,6 @@ inline void check_memory(const std::string& subject, std::uint64_t planned,
   if (!available || planned <= *available) return;
   throw Error(subject, "a plan of " + size_text(planned) + " of memory",
               "at most " + size_text(*available) + ", which are available");
-}
-
-/// How large a file is that is to be held as a whole; 0 for what is no regular file, which reading it tells.
-inline std::uint64_t file_bytes(const std::filesystem::path& path) {
-  std::error_code failed;
-  const std::uintmax_t size = std::filesystem::file_size(path, failed);
-  return failed ? 0 : size;
 }
 
 }  // namespace k3spec::examples

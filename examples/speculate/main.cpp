@@ -8,15 +8,16 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/batches/token_data.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
-#include <k3spec/io/input_file.hpp>
 #include <k3spec/target/load.hpp>
 
 #include "../common/compiled_in.hpp"
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "../common/program.hpp"
+#include "../common/token_files.hpp"
 #include "contestant.hpp"
 #include "json_report.hpp"
 #include "options.hpp"
@@ -31,22 +32,39 @@ using examples::TargetConfig;
 
 namespace {
 
-/// `count` pieces of a file at equal distances.
-std::vector<std::vector<index_t>> read_prompts(const std::filesystem::path& path, index_t count, index_t length) {
-  examples::check_memory("--text", examples::file_bytes(path));
-  const std::string text = io::read_file(path);
-  const auto size = static_cast<index_t>(text.size());
-  if (size < length) {
-    throw Error(path.string(), fmt::format("{} bytes", size), fmt::format("{}, the length of a prompt", length));
+/// Where documents begin that are at least so long.
+std::vector<index_t> long_documents(const TokenData& data, index_t length) {
+  std::vector<index_t> begins;
+  index_t begin = 0;
+  for (const index_t end : data.document_ends()) {
+    if (end - begin >= length) begins.push_back(begin);
+    begin = end;
+  }
+  return begins;
+}
+
+/// `count` pieces of the data at equal distances; where it has documents, the beginnings of some, as evenly chosen.
+std::vector<std::vector<index_t>> read_prompts(const Options& o) {
+  examples::refuse_idle_bin(o.bin_type, {o.text});
+  examples::check_memory("--text", io::held_bytes(o.text));
+  const TokenData data(o.text, TargetConfig::vocab_size, o.bin_type);
+  const index_t count = o.prompts, length = o.prompt_length;
+  if (data.size() < length) {
+    throw Error(data.path(), fmt::format("{} {}", data.size(), data.unit()),
+                fmt::format("{}, the length of a prompt", length));
+  }
+  const auto begins = data.has_documents() ? long_documents(data, length) : std::vector<index_t>{};
+  const auto found = static_cast<index_t>(begins.size());
+  if (data.has_documents() && found < count) {
+    throw Error(data.path(), fmt::format("{} documents of {} tokens or more", found, length),
+                fmt::format("{}, one for each prompt", count));
   }
   std::vector<std::vector<index_t>> prompts;
   for (index_t i = 0; i < count; ++i) {
-    const index_t begin = (size - length) * i / count;
-    std::vector<index_t> ids;
-    for (index_t j = begin; j < begin + length; ++j) {
-      ids.push_back(static_cast<unsigned char>(text[static_cast<std::size_t>(j)]));
-    }
-    prompts.push_back(std::move(ids));
+    const index_t begin =
+        data.has_documents() ? begins[static_cast<std::size_t>(found * i / count)] : (data.size() - length) * i / count;
+    prompts.emplace_back(static_cast<std::size_t>(length));
+    data.read(begin, prompts.back());
   }
   return prompts;
 }
@@ -126,7 +144,7 @@ void decode(Options& o) {
   examples::complete(o);
   for (auto& draft : o.drafts) draft = examples::found_draft(draft);
   check_drafts(o);
-  const auto prompts = read_prompts(o.text, o.prompts, o.prompt_length);
+  const auto prompts = read_prompts(o);
   const index_t capacity = o.prompt_length + o.decode.max_new_tokens;
   std::vector<Entry> entries;
   for (const auto& folder : o.drafts) {

@@ -17,6 +17,7 @@
 #include "../common/compiled_in.hpp"
 #include "../common/places.hpp"
 #include "../common/program.hpp"
+#include "../common/token_files.hpp"
 #include "../common/weights.hpp"
 
 namespace k3spec::examples {
@@ -25,6 +26,7 @@ struct Options {
   std::filesystem::path target = "examples/data/k3-tiny";
   std::vector<std::filesystem::path> drafts;
   std::filesystem::path text = "examples/data/k3-tiny/heldout.txt";
+  std::optional<DType> bin_type;  ///< of the tokens in a file *.bin
   DeviceOptions device;
   KeepWeights weights = KeepWeights::native;
   index_t prompts = 8, prompt_length = 96, repeat = 5;
@@ -92,9 +94,11 @@ inline void add_options(Arguments& arguments, Options& o) {
   arguments.path("--target", o.target, "Folder of the target's checkpoint");
   arguments.path("--draft", o.drafts, "Folder of a draft that train_draft wrote; may be given several times")
       ->required();
-  arguments.path("--text", o.text, "Text whose pieces are the prompts");
+  arguments.path("--text", o.text,
+                 token_files_help("Data whose pieces, or whose documents' beginnings, are the prompts: "));
+  add_bin_option(arguments, o.bin_type);
   arguments.number("--prompts", o.prompts, Range<index_t>{1, most}, "How many prompts");
-  arguments.number("--prompt-length", o.prompt_length, Range<index_t>{1, most}, "Bytes of each");
+  arguments.number("--prompt-length", o.prompt_length, Range<index_t>{1, most}, "Tokens of each");
   arguments.number("--tokens", o.decode.max_new_tokens, Range<index_t>{1, most}, "Tokens to generate after each");
   arguments.texts("--stop", o.decode.stop_strings, "Text that ends what is generated; may be given several times");
   arguments.number("--stop-token", o.stop_tokens, Range<index_t>{0, last_token},

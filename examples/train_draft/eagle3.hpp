@@ -4,7 +4,6 @@
 /// defines: choose_vocabulary, train_eagle3
 
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,29 +14,29 @@
 
 namespace k3spec::examples {
 
-/// The map of a draft that is there already, or the most frequent bytes of the training text.
+/// The map of a draft that is there already, or the tokens that the training data has most often, of those it teaches.
 template <class Config>
-DraftVocabulary choose_vocabulary(const Job& job, const ByteText& text) {
+DraftVocabulary choose_vocabulary(const Job& job, const TokenData& data) {
   constexpr index_t size = Config::draft_vocab_size, all = Config::vocab_size;
   const auto& given = job.options.vocabulary_from;
   if (job.resumed || given) {
     return DraftVocabulary::read(io::ModelTensors::open(job.resumed ? *job.resumed : found_draft(*given)), size, all);
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(all));
-  count_tokens(text.bytes(), std::span(counts));
+  data.count_supervised(counts);
   return DraftVocabulary::most_frequent(counts, size);
 }
 
 template <class Config>
 int train_eagle3(const Job& job) {
   using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
-  return run<Trainer>(job, [&](const auto& text) {
+  return run<Trainer>(job, [&](const TokenData& data) {
     const auto conventions = conventions_of<DraftKind::eagle3>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
       require_three_layers("num_aux_hidden_states", Config::num_aux_hidden_states);
       return default_aux_layer_ids(TargetConfig::num_hidden_layers);
     });
-    return typename Trainer::Setup{choose_vocabulary<Config>(job, text), std::move(layers), conventions};
+    return typename Trainer::Setup{choose_vocabulary<Config>(job, data), std::move(layers), conventions};
   });
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../common/token_files.hpp"
 #include "add_setting_flags.hpp"
 #include "options.hpp"
 #include "setting_flags.hpp"
@@ -19,14 +20,15 @@ namespace k3spec::examples {
 
 inline void add_files(Arguments& arguments, Options& o) {
   arguments.path("--target", o.target, "The target's checkpoint, a directory")->required();
-  arguments.path("--train", o.train, "Text to train on [TARGET/train.txt]");
-  arguments.path("--heldout", o.heldout, "Text to measure on [TARGET/heldout.txt]");
+  arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt]: "));
+  arguments.path("--heldout", o.heldout, "Data to measure on, of any of these kinds [TARGET/heldout.txt]");
+  add_bin_option(arguments, o.bin_type);
   arguments.path("--out,--output", o.out, "Where checkpoints go; OUT/latest is the newest")->required();
   arguments.path("--log", o.log, "JSON lines, one a step [OUT/train.jsonl]");
   arguments.toggle(
       "--resume", o.resume,
       "Go on from OUT/latest, with its settings; --steps N goes on to N steps, at the rates of a run of N");
-  arguments.toggle("--other-data", o.other_data, "With --resume: go on with another text than the run was begun with");
+  arguments.toggle("--other-data", o.other_data, "With --resume: go on with other data than the run was begun with");
   arguments.path("--init-from", o.init_from,
                  "Begin a new run with the parameters of this draft, its kind, layers, conventions and vocabulary");
 }
@@ -41,8 +43,9 @@ inline void add_draft(Arguments& arguments, Options& o) {
   for (const DraftType& type : draft_types) types.emplace_back(type.name);
   o.config_flag =
       arguments.one_of("--config", o.config, types, "The draft's type, where several of a kind are compiled in");
-  o.vocabulary_flag = arguments.path("--vocabulary-from", o.vocabulary_from,
-                                     "eagle3: the draft vocabulary of this draft [the most frequent bytes]");
+  o.vocabulary_flag =
+      arguments.path("--vocabulary-from", o.vocabulary_from,
+                     "eagle3: the draft vocabulary of this draft [the tokens to learn that are most frequent]");
   o.draft_only = {arguments.list("--layers", o.layers, Range<index_t>{},
                                  "The target's layers that the draft reads; dflash, dspark: -1 is the embedding "
                                  "[eagle3: 1, L/2 - 1, L - 4; dflash: from 1 to L - 3; dspark: -1, L/2 - 1, L - 1]"),
@@ -76,6 +79,9 @@ inline void add_time(Arguments& arguments, Options& o) {
   o.minutes_flag = arguments.number("--minutes", o.minutes, TrainSettings::positive,
                                     "Time to train. The steps of the warmup are measured; then the number of steps is "
                                     "fixed, and with it the schedule");
+  o.epochs_flag =
+      arguments.number("--epochs", o.epochs, TrainSettings::positive,
+                       "Times to go over the data's windows, instead of --minutes; --sampling shuffled or packed");
 }
 
 inline void add_reports(Arguments& arguments, Options& o) {
@@ -142,6 +148,9 @@ inline void refuse_idle_flags(const Options& o) {
     if (flag->count() == 0 || o.settings.optimizer_kind == OptimizerKind::muon) continue;
     throw UsageError(flag->get_name(), "it with --optimizer adamw", "--optimizer muon");
   }
+  if (o.epochs && o.settings.sampling == WindowSampling::random) {
+    throw UsageError("--epochs", "it with --sampling random", "--sampling shuffled or packed");
+  }
   for (const char* key : {"lk_kl_scale", "lk_kl_decay"}) {
     const CLI::Option* flag = o.flags.at(key);
     if (flag->count() == 0 || o.settings.lk == LkLoss::lambda) continue;
@@ -158,6 +167,10 @@ inline void refuse_pairs(const Options& o) {
   refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");
   refuse(o.minutes_flag->count() > 0 && o.flags.at("total_steps")->count() > 0, "--minutes", "with --steps",
          "one of them");
+  for (const CLI::Option* other : {o.minutes_flag, o.flags.at("total_steps")}) {
+    refuse(o.epochs && other->count() > 0, "--epochs", ("with " + other->get_name()).c_str(), "one of them");
+  }
+  refuse(o.epochs && o.resume, "--epochs", "with --resume", "--resume, or that with --steps");
   refuse(o.parallel.uneven_experts && o.parallel.expert_parallel == 1, "--uneven-experts", "with one process",
          "more of them");
   for (const CLI::Option* flag : o.draft_only) {

@@ -1,4 +1,4 @@
-// Trains a draft for a Kimi K3 target on text, and prints how many tokens a target forward would yield with it.
+// Trains a draft for a Kimi K3 target on tokens, and prints how many tokens a target forward would yield with it.
 // Compiled for the types that k3spec_add_programs names.
 
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "../common/places.hpp"
+#include "data.hpp"
 #include "flags.hpp"
 #include "outputs.hpp"
 
@@ -64,7 +65,7 @@ void complete(Options& o) {
   // 0: never on the way.
   if (o.eval_every == 0) o.eval_every = WarmupCosine::max_steps + 1;
   if (o.save_every == 0) o.save_every = WarmupCosine::max_steps + 1;
-  o.timed = o.flags["total_steps"]->count() == 0;
+  o.timed = o.flags["total_steps"]->count() == 0 && !o.epochs;
   if (!o.timed || o.resume) return;
   if (o.settings.schedule.warmup_steps < 2) {
     throw Error("--warmup", fmt::format("{}", o.settings.schedule.warmup_steps),
@@ -146,11 +147,12 @@ int train(Options o, const examples::StopSignals& stop) {
     check_settings(o);
   }
   examples::check_outputs(o);
-  examples::check_memory("--train and --heldout", examples::file_bytes(o.train) + examples::file_bytes(o.heldout));
+  examples::check_memory("--train and --heldout", io::held_bytes(o.train) + io::held_bytes(o.heldout));
   CheckpointDirectory checkpoints(o.out, o.keep);
   examples::take_folder(checkpoints, latest, o.resume);
   const auto held = examples::check_log(o);
-  const Job job{o, cpu, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
+  const auto [train, heldout] = examples::open_data(o);
+  const Job job{o, cpu, train, heldout, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
   return examples::with_draft(type, [&]<class Config> { return examples::train<Config>(job); });
 }
 

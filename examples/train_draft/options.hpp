@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <k3spec/batches/token_data.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/config/parallel_options.hpp>
 #include <k3spec/core/device.hpp>
@@ -26,6 +27,8 @@ struct Options {
   std::filesystem::path target, train, heldout, out, log;
   TrainSettings settings;
   double minutes = 4;
+  std::optional<double> epochs;   ///< to train, instead of minutes or steps
+  std::optional<DType> bin_type;  ///< of the tokens in files *.bin
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
   std::vector<index_t> layers;  ///< empty: the kind's own
   AuxStream aux_stream = AuxStream::running_sum;
@@ -46,7 +49,8 @@ struct Options {
   std::map<std::string, CLI::Option*> flags;
   /// What the command line calls these and the options of parallelism.
   std::map<std::string, std::string> names;
-  CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *backbone_flag = nullptr, *version_flag = nullptr;
+  CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *epochs_flag = nullptr, *backbone_flag = nullptr,
+              *version_flag = nullptr;
   CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr;
   /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;
@@ -57,6 +61,7 @@ struct Options {
 struct Job {
   Options options;
   Cpu cpu;
+  TokenData train, heldout;
   std::optional<std::filesystem::path> resumed;    ///< the checkpoint to go on with
   std::optional<std::filesystem::path> init_from;  ///< the draft to begin with
   const StopSignals& stop;

@@ -36,7 +36,7 @@ typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
   return conventions;
 }
 
-/// Bytes that a run holds at once, but for texts.
+/// Bytes that a run holds at once, but for its data.
 template <class Trainer>
 std::uint64_t run_bytes(const TrainSettings& s) {
   using Draft = typename Trainer::Draft;
@@ -83,15 +83,15 @@ void resume(const Job& job, Trainer& trainer) {
              *o.total_steps, before.total_steps, next, trainer.settings().schedule(next), before(next));
 }
 
-/// \param make_setup  (text) -> the method's setup, of a run that does not begin with a draft
+/// \param make_setup  (training data) -> the method's setup, of a run that does not begin with a draft
 /// \returns the exit status
 template <class Trainer, class F>
 int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
   const Options& o = job.options;
-  const ByteText text(o.train), heldout(o.heldout);
-  text.check_windows(1, o.settings.length);
-  heldout.check_windows(o.settings.batch, o.settings.length);
+  const TokenData &train = job.train, &heldout = job.heldout;
+  check_windows(train, o.settings, 1);
+  check_windows(heldout, o.settings, o.settings.batch);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
     const std::string warning = mask_token_warning<typename Trainer::Config>();
     if (!warning.empty()) say("warning: " + warning);
@@ -102,11 +102,11 @@ int run(const Job& job, F&& make_setup) {
     say_notes(draft->notes);
     require_finite<Draft>(draft->parameters.weights(), job.init_from->string());
   }
-  auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(text);
+  auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(train);
   // The target takes longest: what cannot be is said before.
   check_flags(o, [&] { Trainer::check(setup, o.settings); });
   check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings));
-  const auto data = DataFingerprints::of(job.cpu, text, heldout);
+  const auto data = DataFingerprints::of(job.cpu, train, heldout, o.settings.packing);
   if (job.resumed) {
     say_notes(io::ModelTensors::open(*job.resumed).notes());
     Trainer::check_resume(*job.resumed, setup, o.settings, data, o.other_data ? OtherData::take : OtherData::refuse);
@@ -124,7 +124,7 @@ int run(const Job& job, F&& make_setup) {
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);
   fmt::print("{}\n", device_text(o.device));
-  return Run<Trainer>(job, trainer, text, heldout)();
+  return Run<Trainer>(job, trainer)();
 }
 
 }  // namespace k3spec::examples

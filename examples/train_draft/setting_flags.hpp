@@ -27,7 +27,10 @@ inline constexpr std::array setting_flags{
     SettingFlag{"length", "--length", "", "Tokens a window"},
     SettingFlag{
         "packing", "--packing", "",
-        "Windows are several documents, lines of the text, that do not see each other; apart: nor in the target"},
+        "Windows are several documents that do not see each other, a text's are its lines; apart: nor in the target"},
+    SettingFlag{"sampling", "--sampling", "",
+                "Windows of a step: pieces at random places; all of the data's, each once an epoch; or, with --packing "
+                "apart, whole documents packed into windows, each once an epoch"},
     SettingFlag{"seed", "--seed", "", "Of fresh parameters and the choice of windows"},
     SettingFlag{"ttt_steps", "--ttt-steps", "eagle3", "eagle3: drafted tokens that training unrolls"},
     SettingFlag{"lk", "--lk", "eagle3", "eagle3: loss of the acceptance rate, instead of cross-entropy"},

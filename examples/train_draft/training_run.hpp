@@ -31,12 +31,12 @@ class Clock {
 template <class Trainer>
 class Run {
  public:
-  Run(const Job& job, Trainer& trainer, const ByteText& train, const ByteText& heldout)
+  Run(const Job& job, Trainer& trainer)
       : options_(job.options),
         stop_(job.stop),
         trainer_(trainer),
-        train_(train),
-        heldout_(heldout),
+        train_(job.train),
+        heldout_(job.heldout),
         checkpoints_(job.checkpoints),
         log_(options_.log, trainer.next_step(), is_log_record),
         progress_({.style = style(options_.progress)}),
@@ -234,8 +234,8 @@ class Run {
   const Options& options_;
   const StopSignals& stop_;
   Trainer& trainer_;
-  const ByteText& train_;
-  const ByteText& heldout_;
+  const TokenData& train_;
+  const TokenData& heldout_;
   CheckpointDirectory& checkpoints_;
   JsonLog log_;
   std::optional<Error> log_failure_;

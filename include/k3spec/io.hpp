@@ -19,16 +19,19 @@
 #include <k3spec/io/file_lock.hpp>
 #include <k3spec/io/granted_fields.hpp>
 #include <k3spec/io/input_file.hpp>
+#include <k3spec/io/integer_column.hpp>
 #include <k3spec/io/json.hpp>
 #include <k3spec/io/json_text.hpp>
 #include <k3spec/io/json_type.hpp>
 #include <k3spec/io/json_value.hpp>
 #include <k3spec/io/json_writer.hpp>
 #include <k3spec/io/load_parameters.hpp>
+#include <k3spec/io/mapped_file.hpp>
 #include <k3spec/io/member_rules.hpp>
 #include <k3spec/io/model_tensors.hpp>
 #include <k3spec/io/mxfp4.hpp>
 #include <k3spec/io/nemo_config.hpp>
+#include <k3spec/io/npy.hpp>
 #include <k3spec/io/outputs.hpp>
 #include <k3spec/io/rope_config.hpp>
 #include <k3spec/io/safetensors.hpp>
@@ -40,6 +43,10 @@
 #include <k3spec/io/target_config.hpp>
 #include <k3spec/io/target_roster.hpp>
 #include <k3spec/io/tensor_tally.hpp>
+#include <k3spec/io/token_files.hpp>
+#include <k3spec/io/token_lines.hpp>
+#include <k3spec/io/token_part.hpp>
+#include <k3spec/io/token_shards.hpp>
 #include <k3spec/io/type_name.hpp>
 #include <k3spec/io/unknown_fields.hpp>
 

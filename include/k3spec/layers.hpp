@@ -23,6 +23,7 @@
 #include <k3spec/core/mirror.hpp>
 #include <k3spec/core/operand.hpp>
 #include <k3spec/core/parameters.hpp>
+#include <k3spec/core/permutation.hpp>
 #include <k3spec/core/placed.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/core/range.hpp>

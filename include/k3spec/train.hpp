@@ -7,20 +7,22 @@
 #include <k3spec/io.hpp>
 #include <k3spec/target.hpp>
 
-// batches: text and documents, batches of both kinds of drafts, what the target says to them
+// batches: tokens and documents, batches of both kinds of drafts, what the target says to them
 #include <k3spec/batches/anchors.hpp>
 #include <k3spec/batches/block_batch.hpp>
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/nothing_supervised.hpp>
+#include <k3spec/batches/packed_windows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/teaching_target.hpp>
-#include <k3spec/batches/text.hpp>
+#include <k3spec/batches/token_data.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
+#include <k3spec/batches/window_sampling.hpp>
 
 // comm: ranks, and sums over all of them: of one rank, of threads
 #include <k3spec/comm/communicator.hpp>

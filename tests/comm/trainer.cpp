@@ -86,7 +86,7 @@ struct Text : test::TemporaryDirectory {
     for (std::uint64_t i = 0; i < 3000; ++i) bytes += static_cast<char>((i / 3 * 7 + Philox(1).below(i, 3)) % 48);
     test::write(*this / "text", bytes);
   }
-  ByteText open() const { return ByteText(*this / "text"); }
+  TokenData open() const { return TokenData(*this / "text", 256); }
 };
 
 /// Four windows, of which the first two supervise much, the others what they are told.
@@ -121,7 +121,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 /// Two text steps, one whose ranks supervise unequally much, one in which one rank supervises nothing.
 /// \param part  of the windows, those of the trainer
 template <class Trainer, class Part>
-std::vector<typename Trainer::Report> four_steps(Trainer& trainer, const ByteText& text, Part part) {
+std::vector<typename Trainer::Report> four_steps(Trainer& trainer, const TokenData& text, Part part) {
   std::vector<typename Trainer::Report> all;
   const Windows uneven(40, 9), one(30, 0);
   for (int i = 0; i < 2; ++i) all.push_back(trainer.step(text));

@@ -317,9 +317,6 @@ TEST_CASE("documents") {
     if (all.extent(0) == 0) throw Error("documents", "none: every row is one", "");
     DocumentBounds(rows).of(all, 3);
   });
-  refuses({"batches/documents.hpp cut_documents"}, [](Arguments& a) {
-    cut_documents(a.matrix<const index_t>("ids", 2, 3, Blame::any), 10, a.matrix<index_t>("seq_lens", 2, 3));
-  });
 }
 
 TEST_CASE("the frozen target's side") {

@@ -137,7 +137,7 @@ TEST_CASE("settings come back exactly") {
   TrainSettings s;
   s.batch = 2, s.accumulate = 3, s.length = 14, s.ttt_steps = 6, s.anchors = 7;
   s.lk = LkLoss::lambda, s.lk_kl_scale = 0.25, s.lk_kl_decay = 1.5;
-  s.fc_init = FcInit::last_identity, s.packing = Packing::apart;
+  s.fc_init = FcInit::last_identity, s.packing = Packing::apart, s.sampling = WindowSampling::packed;
   s.gamma = 3.5, s.variable_prefix = true, s.prefix_base = 0.75;
   s.ce_alpha = 0.125, s.l1_alpha = 0.5, s.confidence_alpha = 2.5, s.markov_deviation = 4.5;
   s.seed = 0xfedcba9876543210U;
@@ -154,7 +154,7 @@ TEST_CASE("settings come back exactly") {
   };
   is("batch", 2), is("accumulate", 3), is("length", 14), is("ttt_steps", 6), is("anchors", 7);
   is("lk", "lambda"), is("lk_kl_scale", 0.25), is("lk_kl_decay", 1.5);
-  is("fc_init", "last_identity"), is("packing", "apart");
+  is("fc_init", "last_identity"), is("packing", "apart"), is("sampling", "packed");
   is("gamma", 3.5), is("variable_prefix", true), is("prefix_base", 0.75);
   is("ce_alpha", 0.125), is("l1_alpha", 0.5), is("confidence_alpha", 2.5), is("markov_deviation", 4.5);
   is("seed", std::uint64_t{0xfedcba9876543210U});

@@ -61,11 +61,11 @@ struct Text : test::TemporaryDirectory {
     for (std::uint64_t i = 0; i < size; ++i) bytes += static_cast<char>((i / 3 * 7 + Philox(1).below(i, 3)) % 48);
     test::write(*this / "text", bytes);
   }
-  ByteText open() const { return ByteText(*this / "text"); }
+  TokenData open() const { return TokenData(*this / "text", 256); }
 };
 
 template <class Trainer>
-std::vector<double> train(Trainer& trainer, const ByteText& text, index_t until) {
+std::vector<double> train(Trainer& trainer, const TokenData& text, index_t until) {
   std::vector<double> numbers;
   while (trainer.next_step() < until) {
     const auto report = trainer.step(text);
@@ -465,11 +465,12 @@ TEST_CASE(KIND ": packed windows are cut behind newlines, the packing alone deci
   auto s = settings();
   s.packing = Packing::apart;
   auto plain = make<float>(), packed = make<float>(1, s), given = make<float>(2, s), resumed = make<float>(1, s);
-  std::vector<index_t> ids(63);
-  const Matrix<index_t> windows(ids.data(), 3, 21);
-  text.open().random_windows(s.seed, 0, windows);
+  auto seen = settings();
+  seen.packing = Packing::none;
+  TextCutter cutter(seen);
+  const Matrix<const index_t> windows = cutter.of_step(text.open(), 0).ids;
   const auto lens = lengths_of(windows);
-  REQUIRE(std::count(ids.begin(), ids.end(), 10) > 0);
+  REQUIRE(std::count(windows.data(), windows.data() + 63, 10) > 0);
   const Matrix<const index_t> seq_lens(lens.data(), 3, 21);
   const auto of_text = packed.step(text.open()).grad_norm;
   CHECK(given.step({windows, {}, seq_lens}).grad_norm == of_text);

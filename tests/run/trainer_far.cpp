@@ -61,14 +61,14 @@ std::vector<std::string> run(const D& device) {
   std::string bytes;
   for (std::uint64_t i = 0; i < 600; ++i) bytes += static_cast<char>((i / 3 * 7 + Philox(1).below(i, 3)) % 48);
   test::write(directory / "text", bytes);
-  const ByteText text(directory / "text");
+  const TokenData text(directory / "text", 256);
   TrainSettings s;
   s.batch = 2, s.accumulate = 2, s.length = 21, s.ttt_steps = 3, s.anchors = 6;
   s.packing = Packing::apart;
   s.schedule = {.lr = 1e-2, .warmup_steps = 1, .total_steps = 9, .min_lr_ratio = 0.1};
   const auto make = [&] {
     Trained trainer(device, test::small_target<float>(), Kind::template setup<typename Trained::Setup>(), s);
-    trainer.set_data(DataFingerprints::of(device, text, text));
+    trainer.set_data(DataFingerprints::of(device, text, text, Packing::apart));
     return trainer;
   };
   std::vector<std::string> all;

@@ -67,7 +67,7 @@ TEST_CASE(KIND ": another text is taken only when told so, another target never"
   const test::TemporaryDirectory directory;
   CheckpointDirectory checkpoints(directory.path());
   const auto data = [](const Text& training, const Text& held_out) {
-    return DataFingerprints::of(Cpu{}, training.open(), held_out.open());
+    return DataFingerprints::of(Cpu{}, training.open(), held_out.open(), Packing::none);
   };
   auto saved = make<float>(), resumed = make<float>();
   saved.set_data(data(text, text));

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Several documents in one row of a batch, one behind the other.
-/// defines: Packing, Documents, check_documents, document_bounds, cut_documents, DocumentBounds
+/// defines: Packing, Documents, check_documents, document_bounds, DocumentBounds
 
 #include <algorithm>
 #include <limits>
@@ -69,21 +69,6 @@ inline void document_bounds(const Matrix<const index_t>& seq_lens, index_t lengt
   require_rows("documents: remaining", remaining, seq_lens.extent(0) * length);
   check_documents(seq_lens, length);
   detail::fill_document_bounds(seq_lens, length, start, remaining);
-}
-
-/// Cuts rows into documents behind each token `last`: seq_lens [sequences, length], zero-padded.
-/// \throws Error when seq_lens has not the shape of ids
-inline void cut_documents(const Matrix<const index_t>& ids, index_t last, const Matrix<index_t>& seq_lens) {
-  require_shape("cut_documents: seq_lens", seq_lens, ids.extent(0), ids.extent(1));
-  for (index_t b = 0; b < ids.extent(0); ++b) {
-    index_t documents = 0, begin = 0;
-    for (index_t t = 0; t < ids.extent(1); ++t) {
-      seq_lens(b, t) = 0;
-      if (ids(b, t) != last && t + 1 < ids.extent(1)) continue;
-      seq_lens(b, documents++) = t + 1 - begin;
-      begin = t + 1;
-    }
-  }
 }
 
 /// Owns the bounds of one batch's documents at a time.

@@ -26,14 +26,15 @@ struct Fingerprint {
 };
 
 /// Of bytes in a device's memory: the same on every device and any number of threads.
+/// \param before  of the bytes that come before these, whole blocks of them (hash_block)
 template <Device D>
-Fingerprint fingerprint(const D& device, std::span<const element_t<D, std::byte>> bytes) {
+Fingerprint fingerprint(const D& device, std::span<const element_t<D, std::byte>> bytes, Fingerprint before = {}) {
   const auto size = static_cast<index_t>(bytes.size()), blocks = (size + hash_block - 1) / hash_block;
   Mirror<D> memory(device, aligned(static_cast<std::size_t>(blocks) * sizeof(std::uint64_t)));
   const auto hashes = memory.template take<std::uint64_t>(blocks);
   hash_blocks(device, Vector<const element_t<D, std::byte>>(bytes.data(), size), hashes.device);
   memory.download(device);
-  Fingerprint all;
+  Fingerprint all = before;
   for (index_t b = 0; b < blocks; ++b) all.bits = detail::mix(all.bits, hashes.host(b));
   return all;
 }

@@ -68,8 +68,9 @@ class Philox {
 /// on to itself: one a tensor, or one a step. (A decoder draws from the first few streams of its own seed.)
 namespace streams {
 inline constexpr std::uint64_t parameters = 0, held_out_anchors = 0x616e646800000000U, anchors = 0x616e636800000000U,
-                               prefixes = 0x7072656600000000U, windows = 0x7465787400000000U;
-inline constexpr std::array all{parameters, held_out_anchors, anchors, prefixes, windows};
+                               prefixes = 0x7072656600000000U, windows = 0x7465787400000000U,
+                               orders = 0x6f72646500000000U;
+inline constexpr std::array all{parameters, held_out_anchors, anchors, prefixes, windows, orders};
 }  // namespace streams
 
 }  // namespace K3SPEC_NAMESPACE

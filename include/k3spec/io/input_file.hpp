@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Files to read. They are read, not mapped: a file that somebody cuts short while it is in use is an Error then, where
-/// memory mapped from it would end the program.
+/// Files to read. They are read, not mapped (mapped_file.hpp): a file that somebody cuts short while it is in use is an
+/// Error then, where memory mapped from it would end the program.
 /// defines: io::last_system_error, io::kind_of_file, io::InputFile, io::read_file
 
 #include <algorithm>
@@ -70,6 +70,8 @@ class InputFile {
   const std::string& path() const { return path_; }
   /// Bytes, when it was opened.
   std::uint64_t size() const { return size_; }
+  /// The system's number of the open file.
+  int descriptor() const { return file_; }
 
   /// Reads what there is.
   /// \returns how many of `size` bytes from `offset` on there are

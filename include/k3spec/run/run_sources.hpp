@@ -1,14 +1,19 @@
 #pragma once
 /// \file
-/// What a run's numbers come from beside its settings: the target, and the texts. A checkpoint carries their
+/// What a run's numbers come from beside its settings: the target, and the data. A checkpoint carries their
 /// fingerprints, so that a run does not go on with others unnoticed.
-/// defines: host_fingerprint, DataFingerprints, RunSources, OtherData
+/// defines: host_fingerprint, data_fingerprint, DataFingerprints, RunSources, OtherData
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/fingerprint.hpp>
-#include <k3spec/batches/text.hpp>
+#include <k3spec/batches/token_data.hpp>
 #include <k3spec/core/held.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/parameters.hpp>
@@ -17,11 +22,12 @@
 namespace K3SPEC_NAMESPACE {
 
 /// Of a tensor or of bytes in the host's memory, by a device: the same on every device. One at a time is there.
+/// \param before  see fingerprint
 template <Device D, class T, index_t... E>
-Fingerprint host_fingerprint(const D& device, const View<const T, E...>& host) {
+Fingerprint host_fingerprint(const D& device, const View<const T, E...>& host, Fingerprint before = {}) {
   const Held<D, T, E...> held(device, host);
   const auto bytes = static_cast<std::size_t>(host.size()) * sizeof(T);
-  return fingerprint(device, {reinterpret_cast<const element_t<D, std::byte>*>(held.view().data()), bytes});
+  return fingerprint(device, {reinterpret_cast<const element_t<D, std::byte>*>(held.view().data()), bytes}, before);
 }
 /// The same of a tensor that is still to be read, as if it were there.
 template <Device D, class T, index_t... E>
@@ -39,17 +45,64 @@ Fingerprint host_fingerprint(const D& device, const Weights& weights) {
   return all;
 }
 
+namespace detail {
+
+/// Of numbers that read(begin, numbers) gives, some blocks of them at a time.
+template <class T, Device D, class F>
+Fingerprint fingerprint_of(const D& device, index_t count, F&& read) {
+  constexpr index_t most = 4 * hash_block / static_cast<index_t>(sizeof(T));
+  std::vector<T> piece(static_cast<std::size_t>(std::min(count, most)));
+  Fingerprint all;
+  for (index_t begin = 0; begin < count; begin += most) {
+    const index_t n = std::min(most, count - begin);
+    read(begin, std::span(piece).first(static_cast<std::size_t>(n)));
+    all = host_fingerprint(device, Vector<const T>(piece.data(), n), all);
+  }
+  return all;
+}
+
+/// As the narrowest numbers that hold them, whatever their files have: a text's are its bytes.
+template <class T, Device D>
+Fingerprint token_fingerprint(const D& device, const TokenData& data) {
+  std::vector<index_t> ids;
+  return fingerprint_of<T>(device, data.size(), [&](index_t begin, std::span<T> out) {
+    ids.resize(out.size());
+    data.read(begin, ids);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(ids[i]);
+  });
+}
+
+}  // namespace detail
+
+/// Of what a run sees of its data: tokens, loss mask and, where documents are apart, these. The same tokens in a file
+/// of another kind have the same. \throws Error when a file was cut since it was opened
+template <Device D>
+Fingerprint data_fingerprint(const D& device, const TokenData& data, Packing packing) {
+  const index_t most = data.largest();
+  Fingerprint all = most < 1 << 8    ? detail::token_fingerprint<std::uint8_t>(device, data)
+                    : most < 1 << 16 ? detail::token_fingerprint<std::uint16_t>(device, data)
+                                     : detail::token_fingerprint<std::int64_t>(device, data);
+  if (data.has_mask()) {
+    const auto mask = detail::fingerprint_of<std::uint8_t>(
+        device, data.size(), [&](index_t begin, std::span<std::uint8_t> out) { data.read_mask(begin, out); });
+    all.bits = detail::mix(detail::mix(all.bits, 1), mask.bits);
+  }
+  if (packing == Packing::none) return all;
+  const std::span<const index_t> ends = data.document_ends();
+  const auto documents =
+      host_fingerprint(device, Vector<const index_t>(ends.data(), static_cast<index_t>(ends.size())));
+  all.bits = detail::mix(detail::mix(all.bits, 2), documents.bits);
+  return all;
+}
+
 /// What the windows of a run are made from.
 struct DataFingerprints {
   Fingerprint training, held_out;
 
-  /// Those of two texts.
+  /// Those of data that a run with this packing sees.
   template <Device D>
-  static DataFingerprints of(const D& device, const ByteText& training, const ByteText& held_out) {
-    const auto of_text = [&](const ByteText& text) {
-      return host_fingerprint(device, Vector<const std::uint8_t>(text.bytes().data(), text.size()));
-    };
-    return {of_text(training), of_text(held_out)};
+  static DataFingerprints of(const D& device, const TokenData& training, const TokenData& held_out, Packing packing) {
+    return {data_fingerprint(device, training, packing), data_fingerprint(device, held_out, packing)};
   }
   bool operator==(const DataFingerprints&) const = default;
 };

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <k3spec/batches/documents.hpp>
+#include <k3spec/batches/window_sampling.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/core/range.hpp>
 #include <k3spec/drafts/fc_init.hpp>
@@ -34,8 +35,10 @@ struct TrainSettings {
   LkLoss lk = LkLoss::none;  ///< EAGLE-3: the loss, see TttLoss
   double lk_kl_scale = 1, lk_kl_decay = 3;  ///< of LkLoss::lambda
   FcInit fc_init = FcInit::normal;          ///< EAGLE-3
-  Packing packing = Packing::none;          ///< apart: windows are cut into documents behind their newlines
-  index_t anchors = 24;                     ///< block drafts: blocks in a window
+  /// apart: windows are cut into the data's documents; a text's are its lines.
+  Packing packing = Packing::none;
+  WindowSampling sampling = WindowSampling::random;  ///< which windows a step takes
+  index_t anchors = 24;                              ///< block drafts: blocks in a window
   /// Block drafts: slots weigh exp(-k / gamma), k counted from the first supervised one; infinity: all alike.
   double gamma = 4;
   /// DFlash: blocks begin with a random number of the text's own tokens, `l` of them with a chance as prefix_base^l.
@@ -86,6 +89,7 @@ struct TrainSettings {
     v("lk_kl_decay", s.lk_kl_decay, TttLoss::kl_decay_range);
     v("fc_init", s.fc_init);
     v("packing", s.packing);
+    v("sampling", s.sampling);
     v("anchors", s.anchors, anchors_range);
     v("gamma", s.gamma, gamma_range);
     v("variable_prefix", s.variable_prefix);
@@ -108,6 +112,10 @@ struct TrainSettings {
     if (packing == Packing::through_target) {
       throw Error("packing", "through_target",
                   "none or apart: Kimi K3's recurrent layers carry their state over a document's end");
+    }
+    if (sampling == WindowSampling::packed && packing != Packing::apart) {
+      throw Error("sampling", "packed with packing none",
+                  "packing apart: documents of one window do not see each other");
     }
     if (batch > max_rows / length) {
       throw Error("batch and length", fmt::format("{} windows of {}", batch, length),

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include <k3spec/batches/target_states.hpp>
-#include <k3spec/batches/text.hpp>
+#include <k3spec/batches/token_data.hpp>
 #include <k3spec/comm/single.hpp>
 #include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
@@ -109,11 +109,11 @@ class Trainer {
     draft_.replace(device_, std::move(parameters));
   }
 
-  /// One step on the text's windows that are this step's and this rank's turn.
-  Report step(const ByteText& text) {
+  /// One step on the data's windows that are this step's and this rank's turn.
+  Report step(const TokenData& data) {
     return with_others([&] {
       const index_t own = settings().windows() / comm_.size();
-      return make_step(cutter_.of_step(text, next_step()).part(comm_.rank() * own, own));
+      return make_step(cutter_.of_step(data, next_step()).part(comm_.rank() * own, own));
     });
   }
 
@@ -129,15 +129,15 @@ class Trainer {
     return method_.evaluate(device_, draft_.parameters().weights(), windows, index);
   }
 
-  /// The same summed over the first `batches` batches of a text, windows one behind the other; fewer if it is shorter.
+  /// The same summed over the first `batches` batches of data, windows one behind the other; fewer if it is shorter.
   /// Each rank, which all must call it, takes an equal part of them as far as they can be divided.
-  Metrics evaluate(const ByteText& text, index_t batches) {
+  Metrics evaluate(const TokenData& data, index_t batches) {
     return with_others([&] {
-      const index_t all = cutter_.evaluations(text, batches);
+      const index_t all = cutter_.evaluations(data, batches);
       const auto begin_of = [&](index_t rank) { return all * rank / comm_.size(); };
       Metrics total = method_.metrics();
       for (index_t i = begin_of(comm_.rank()); i < begin_of(comm_.rank() + 1); ++i) {
-        total += evaluate(cutter_.of_evaluation(text, i), i);
+        total += evaluate(cutter_.of_evaluation(data, i), i);
       }
       sum(comm_, total);
       return total;
