@@ -70,6 +70,8 @@ emit 1 "hidden_size: found nothing, wanted a whole number" "$dir/odd" Mine
 sed -i 's/"residual_multiplier": 2,/"hidden_size": 128, &/' "$dir/odd/config.json"
 emit 0 "what the model computes: 'residual_multiplier'" "$dir/odd" Mine
 grep -q "^// .*'residual_multiplier'$" "$mine" || fail "the header does not name the field: $(cat "$mine")"
+sed -i 's/"intermediate_size": 256/"intermediate_size": 255/' "$dir/odd/config.json"
+emit 0 "disagree, so that the header is not going to compile: 3 differ, first 'model.layers.0.mlp.gate_proj" "$dir/odd" Mine
 cp "$dir/before.hpp" "$mine"
 head -c 500 "$tiny/config.json" >"$dir/odd/config.json"
 emit 1 "config.json: found a parse error" "$dir/odd" Mine
