@@ -2,7 +2,7 @@
 /// \file
 /// EAGLE-3 drafts with DeepSeek-V3's attention block (arXiv 2412.19437) as types: rotary positions, SwiGLU, no output
 /// gate. The target they draft for is another model's; only its sizes stand here.
-/// defines: configs::DeepSeekV3Target, configs::DeepSeekV3, configs::DeepSeekV3Tiny
+/// defines: configs::DeepSeekV3Target, configs::DeepSeekV3, configs::DeepSeekV3Tiny, configs::KimiK3Eagle31MLA
 
 #include <optional>
 
@@ -70,6 +70,23 @@ struct DeepSeekV3Tiny : DeepSeekV3 {
   static constexpr index_t v_head_dim = 16;
   static constexpr index_t draft_vocab_size = 64;
   static constexpr index_t target_hidden_size = 128;
+};
+
+/// The EAGLE-3.1 draft with this block that is published for Kimi K3, lightseekorg/kimi-k3-eagle3.1-mla: the sizes of
+/// its tensors, and what its engines read. Its weights have not been run here.
+struct KimiK3Eagle31MLA : DeepSeekV3 {
+  static constexpr index_t vocab_size = 163840, draft_vocab_size = 163840;
+  static constexpr double rms_norm_eps = 1e-5, mla_norm_eps = 1e-5;
+  static constexpr std::optional<index_t> bos_token_id = 163584;
+  static constexpr std::optional<index_t> eos_token_id = 163586;
+  static constexpr std::optional<index_t> pad_token_id = 163839;
+  static constexpr index_t num_attention_heads = 64, num_key_value_heads = 64;
+  static constexpr double rope_theta = 50000;
+  static constexpr std::optional<Yarn> rope_scaling = Yarn{32, 32, 1, 32768};
+  static constexpr index_t max_position_embeddings = 1048576;
+  static constexpr SoftmaxMscale softmax_mscale = SoftmaxMscale::yarn_mscale_squared;
+  static constexpr bool fc_norm = true;
+  static constexpr bool norm_output = true;
 };
 
 }  // namespace configs

@@ -68,10 +68,10 @@ struct Unscaled : configs::DeepSeekV3Tiny {
 
 // f(kind, config, name), and the layers that such a draft reads.
 #define EMITTED_DRAFTS(f)                                                                                             \
-  f(eagle3, configs::KimiK3, K3Draft) f(eagle3, configs::KimiK3Small, SmallDraft)                                     \
-      f(eagle3, configs::KimiK3Tiny, TinyDraft) f(eagle3, configs::Eagle31<configs::KimiK3>, K3Draft31)               \
-          f(eagle3, configs::DeepSeekV3, DeepSeek) f(eagle3, configs::DeepSeekV3Tiny, DeepSeekTiny)                   \
-              f(eagle3, test::Scaled, DeepSeekScaled) f(eagle3, test::Unscaled, DeepSeekUnscaled)                     \
-                  f(dflash, configs::KimiK3DFlash, K3DFlashDraft) f(dflash, configs::KimiK3TinyDFlash, TinyFlash)     \
-                      f(dspark, configs::KimiK3DSpark, K3DSparkDraft) f(dspark, configs::KimiK3TinyDSpark, TinySpark) \
-                          f(dspark, test::OddDSpark, OddSpark)
+  f(eagle3, configs::KimiK3Eagle31MLA, K3MLA) f(eagle3, configs::KimiK3, K3Draft)                                     \
+      f(eagle3, configs::KimiK3Small, SmallDraft) f(eagle3, configs::KimiK3Tiny, TinyDraft)                           \
+          f(eagle3, configs::Eagle31<configs::KimiK3>, K3Draft31) f(eagle3, configs::DeepSeekV3, DeepSeek)            \
+              f(eagle3, configs::DeepSeekV3Tiny, DeepSeekTiny) f(eagle3, test::Scaled, DeepSeekScaled)                \
+                  f(eagle3, test::Unscaled, DeepSeekUnscaled) f(dflash, configs::KimiK3DFlash, K3DFlashDraft)         \
+                      f(dflash, configs::KimiK3TinyDFlash, TinyFlash) f(dspark, configs::KimiK3DSpark, K3DSparkDraft) \
+                          f(dspark, configs::KimiK3TinyDSpark, TinySpark) f(dspark, test::OddDSpark, OddSpark)
