@@ -198,6 +198,24 @@ TEST_CASE("a room's umbrella brings the room, and the light ones no files") {
   CHECK(broken_by("layers.hpp", {"<k3spec/core/a.hpp>"}) == "layers.hpp: cannot be reached from all.hpp");
 }
 
+TEST_CASE("what tests are made with stands beside") {
+  const auto tree_with = [](const std::vector<std::string>& umbrella, const std::string& also) {
+    const Tree tree;
+    tree.write("testing.hpp", umbrella);
+    tree.write("testing/t.hpp", {"<k3spec/ops/b.hpp>", "<k3spec/io/e.hpp>"});
+    if (!also.empty()) tree.write("run/f.hpp", {also});
+    return tree.violations();
+  };
+  using Found = std::vector<std::string>;
+  const std::string t = "<k3spec/testing/t.hpp>";
+  CHECK(tree_with({t}, "") == Found{});
+  CHECK(tree_with({"<k3spec/core/a.hpp>"}, "") == Found{"testing/t.hpp: cannot be reached from testing.hpp"});
+  const auto seen = tree_with({t}, t);
+  CHECK(std::count(seen.begin(), seen.end(), "run/f.hpp: back arrow to testing/t.hpp") == 1);
+  CHECK(std::count(seen.begin(), seen.end(), "testing/t.hpp: is reached from all.hpp, which brings no tests") == 1);
+  CHECK(broken_by("testing/t.hpp", {"<k3spec/drafts/c.hpp>"}).find("2 violations") == 0);
+}
+
 TEST_CASE("CUDA outside its rooms is found") {
   const std::string homes = ", which only backend/cuda/ and comm/nccl.hpp may";
   for (const std::string include : {"<cuda_runtime.h>", "<cuda.h>", "<cuda_bf16.h>", "<cublas_v2.h>", "<nccl.h>",

@@ -40,6 +40,7 @@ struct SideRoom {
 inline const std::map<std::string, SideRoom> side_rooms = {
     {"io", {{"core", "config"}, {"target", "decode", "batches", "objectives", "run"}}},
     {"comm", {{"core", "backend"}, {"objectives", "run"}}},
+    {"testing", {{"core", "config", "expr", "backend", "ops", "layers", "io"}, {}}},
 };
 
 /// Libraries that only some headers may include: what their includes begin with, and where they are at home. A home
@@ -55,10 +56,12 @@ inline const std::vector<Library> libraries = {
     {{"<cuda", "<cublas", "<cooperative_groups", "<nccl", "<nvtx"}, {"backend/cuda/", "comm/nccl.hpp"}},
 };
 
-/// Every header is reached from all.hpp, which needs no CUDA; one where CUDA is at home from cuda.hpp instead. Rooms
-/// that are used alone have umbrellas too, called as they are.
+/// Every header is reached from all.hpp, which needs no CUDA; one where CUDA is at home from cuda.hpp instead, and what
+/// tests are made with from testing.hpp, which stands beside. Rooms that are used alone have umbrellas too, called as
+/// they are.
 inline const std::string umbrella = "all.hpp";
 inline const std::string cuda_umbrella = "cuda.hpp";
+inline const std::string testing_umbrella = "testing.hpp";
 inline bool is_umbrella(const std::string& path) { return path.find('/') == std::string::npos; }
 /// Those that compile fast: they bring no files.
 inline const Names light_umbrellas = {"layers.hpp", "drafts.hpp"};
@@ -239,7 +242,7 @@ inline void check_room_umbrellas(const std::map<std::string, Header>& headers, s
     const std::string own = umbrella_of(room_of(path));
     if (is_umbrella(path)) {
       if (light_umbrellas.contains(path) && brings_files(headers, path)) found.push_back(path + ": brings files");
-    } else if (headers.contains(own) && !reachable(headers, own).contains(path)) {
+    } else if (own != testing_umbrella && headers.contains(own) && !reachable(headers, own).contains(path)) {
       if (light_umbrellas.contains(own) && brings_files(headers, path)) continue;
       found.push_back(path + ": cannot be reached from " + own);
     }
@@ -274,12 +277,26 @@ inline void check_namespace(const std::string& path, const std::map<std::string,
   found.push_back(path + ": opens K3SPEC_NAMESPACE and does not bring " + namespace_header);
 }
 
+/// Every header stands under its umbrella, and under no other that must not bring it.
+inline void check_reached(const std::map<std::string, Header>& headers, std::vector<std::string>& found) {
+  const Names seen = reachable(headers, umbrella), with_cuda = reachable(headers, cuda_umbrella),
+              with_testing = reachable(headers, testing_umbrella);
+  for (const auto& [path, header] : headers) {
+    if (path == umbrella || path == cuda_umbrella) continue;
+    const bool cuda = needs_cuda(path), testing = path == testing_umbrella || room_of(path) == "testing";
+    if (cuda && seen.contains(path)) found.push_back(path + ": is reached from all.hpp, which needs no CUDA");
+    if (testing && seen.contains(path)) found.push_back(path + ": is reached from all.hpp, which brings no tests");
+    const Names& wanted = cuda ? with_cuda : testing ? with_testing : seen;
+    const std::string& from = cuda ? cuda_umbrella : testing ? testing_umbrella : umbrella;
+    if (!wanted.contains(path)) found.push_back(path + ": cannot be reached from " + from);
+  }
+}
+
 /// One sentence per broken rule in the headers below `root`, the folder k3spec.
 inline std::vector<std::string> violations(const fs::path& root) {
   const auto headers = read_all(root);
-  const Names seen = reachable(headers, umbrella), seen_with_cuda = reachable(headers, cuda_umbrella);
   std::vector<std::string> found;
-  if (headers.contains(cuda_umbrella) && !seen_with_cuda.contains(umbrella)) {
+  if (headers.contains(cuda_umbrella) && !reachable(headers, cuda_umbrella).contains(umbrella)) {
     found.push_back(cuda_umbrella + ": does not include " + umbrella);
   }
   check_room_umbrellas(headers, found);
@@ -294,13 +311,8 @@ inline std::vector<std::string> violations(const fs::path& root) {
     if (header.own.empty() && path != first_header && headers.contains(first_header)) {
       found.push_back(path + ": does not include " + first_header + " or a header that does");
     }
-    if (path == umbrella || path == cuda_umbrella) continue;
-    const bool cuda = needs_cuda(path);
-    if (cuda && seen.contains(path)) found.push_back(path + ": is reached from all.hpp, which needs no CUDA");
-    if (!(cuda ? seen_with_cuda : seen).contains(path)) {
-      found.push_back(path + ": cannot be reached from " + (cuda ? cuda_umbrella : umbrella));
-    }
   }
+  check_reached(headers, found);
   return found;
 }
 
