@@ -1,5 +1,5 @@
 # One source of all C++ examples in the comments of headers and on pages (*.md). Code stands between ```cpp and ```;
-# formulas, tables and the like between ```text and ```, pages may also have ```sh and ```cmake. Any other form of a
+# formulas, tables and the like between ```text and ```, pages may also have ```sh, ```cmake and ```python. Any other form of a
 # block is an error, so that no example is left out.
 #
 # An example is what may stand in a namespace after `using namespace k3spec;`, or (one of all) a whole program. Includes
@@ -19,7 +19,7 @@ function begin_block(language) {
   inside = 1
   code = language == "cpp" && FILENAME !~ elsewhere_at_end
   is_program = 0
-  if (language !~ (page ? "^(cpp|text|sh|cmake)$" : "^(cpp|text)$")) fault("a code block in `" language "`")
+  if (language !~ (page ? "^(cpp|text|sh|cmake|python)$" : "^(cpp|text)$")) fault("a code block in `" language "`")
   example = "#line " FNR + 1 " \"" FILENAME "\"\n"
 }
 

@@ -15,14 +15,14 @@ fail() {
 printf '%s\n' '/// Text.' '/// ```cpp' '/// #include <map>' '/// int a;' '/// ```' 'struct A {' '  /// ```cpp' '  /// int b;' \
   '  /// ```' '};' '/// ```text' '/// a = b;' '/// ```' '/// \param x  what' '///           it is' '/// - item' \
   '///   goes on' >taken.hpp
-printf '%s\n' '```cpp' 'int main() {}' '```' '```sh' 'ls' '```' >taken.md
+printf '%s\n' '```cpp' 'int main() {}' '```' '```sh' 'ls' '```' '```python' 'import torch' '```' >taken.md
 printf '%s\n' '```cpp' 'int elsewhere;' '```' >other.md
 found="$(awk -f "$extract" -v elsewhere=other.md taken.hpp taken.md other.md)" || fail "refused what is right"
 [[ "$(grep -c '^namespace example_' <<<"$found")" == 2 ]] || fail "wanted two examples, found: $found"
 for line in '#include <map>' 'int a;' 'int b;' 'int main() {}' '#line 8 "taken.hpp"'; do
   grep -qxF "$line" <<<"$found" || fail "no line '$line' in: $found"
 done
-for word in elsewhere 'a = b' ls; do
+for word in elsewhere 'a = b' ls torch; do
   if grep -qwF "$word" <<<"$found"; then fail "'$word' in: $found"; fi
 done
 
@@ -41,6 +41,7 @@ refused 'code stands between' a.hpp '/// @code{.cpp}' '/// int x;' '/// @endcode
 refused 'a code block in `c++`' a.hpp '/// ```c++' '/// int x;' '/// ```'
 refused 'a code block in ``' a.hpp '/// ```' '/// int x;' '/// ```'
 refused 'a code block in `sh`' a.hpp '/// ```sh' '/// ls' '/// ```'
+refused 'a code block in `python`' a.hpp '/// ```python' '/// import torch' '/// ```'
 refused 'a code block does not end' a.hpp '/// ```cpp' '/// int x;' 'int y;'
 refused 'begins with ///' a.hpp '/** Text */'
 refused 'a second whole program' a.md '```cpp' 'int main() {}' '```' '```cpp' 'int main() {}' '```'

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -102,6 +103,10 @@ class Report {
     return printable(text + row.note);
   }
 
+  static std::string ulps(std::uint64_t n) {
+    return n < 1000000 ? std::to_string(n) : fmt::format("{:.2g}", static_cast<double>(n));
+  }
+
   static Cells cells(const Row& row) {
     const std::string name = printable(row.name, 200), mark = row.ok ? "ok" : "BAD";
     if (!row.measured) return {mark, name, "", "", "", "", "", "", last_cell(row)};
@@ -111,7 +116,7 @@ class Report {
             fmt::format("{:.3g}", row.max_abs),
             fmt::format("{:.3g}", row.relative),
             fmt::format("{:.9f}", row.cosine),
-            fmt::format("{} {}", row.ulps, k3spec::name(row.ulp_type)),
+            fmt::format("{} {}", ulps(row.ulps), k3spec::name(row.ulp_type)),
             std::to_string(row.bad),
             last_cell(row)};
   }
