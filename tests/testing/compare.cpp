@@ -60,6 +60,7 @@ TEST_CASE("compare: ulps are counted in the narrower type") {
   CHECK(ulp_distance(-0x1p-149F, 0x1p-149F) == 2);
   CHECK(ulp_distance(bfloat16(1.0F), bfloat16(1.0F + 0x1p-6F)) == 2);
   CHECK(ulp_distance(bfloat16(-1.0F), bfloat16(-1.0F - 0x1p-7F)) == 1);
+  CHECK(ulp_distance(bfloat16(-1.0F), bfloat16(1.0F)) == 2 * 0x3f80);
   const double most = std::numeric_limits<double>::max();
   CHECK(ulp_distance(-most, most) == 2 * 0x7fefffffffffffffU);
   CHECK(ulp_distance(most, -most) == 2 * 0x7fefffffffffffffU);

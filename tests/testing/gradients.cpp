@@ -12,7 +12,7 @@ using testing::Report;
 namespace {
 
 struct Small : configs::KimiK3 {
-  static constexpr index_t hidden_size = 9, target_hidden_size = 9;
+  static constexpr index_t hidden_size = 9;
   static constexpr index_t num_attention_heads = 3, num_key_value_heads = 3;
   static constexpr std::optional<index_t> q_lora_rank = 5;
   static constexpr index_t kv_lora_rank = 7, qk_nope_head_dim = 5, qk_rope_head_dim = 3, v_head_dim = 6;

@@ -65,12 +65,15 @@ class WalkTapes {
   }
 
  private:
-  template <int Which>
-  using Summed = typename decltype(std::declval<E>().template reduction<Which, 0>().node.in)::template Tape<P>;
-  template <int... Which>
-  static auto all(std::integer_sequence<int, Which...>) -> std::tuple<Summed<Which>...>;
+  // Tree is E, named anew: clang looks for `reduction` where it knows the type, and a placeholder has none.
+  template <class Tree, int Which>
+  using Summed = typename decltype(std::declval<Tree>().template reduction<Which, 0>().node.in)::template Tape<P>;
+  template <class Tree>
+  static auto all(std::integer_sequence<int>) -> std::tuple<>;
+  template <class Tree, int First, int... Rest>
+  static auto all(std::integer_sequence<int, First, Rest...>) -> std::tuple<Summed<Tree, First>, Summed<Tree, Rest>...>;
 
-  decltype(all(std::make_integer_sequence<int, E::reductions>{})) inside_;
+  decltype(all<E>(std::make_integer_sequence<int, E::reductions>{})) inside_;
 };
 
 /// Forward through the whole tree, and through what reductions Which and above add up.
