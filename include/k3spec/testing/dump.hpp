@@ -57,8 +57,11 @@ class Dump {
     throw Error(subject(name), "no such tensor",
                 near.empty() ? "one, but there is no tensor at all" : "one of this name; near it are " + near);
   }
+  /// A tensor's shape.
   /// \throws Error as stored_name
   const std::vector<index_t>& shape(const std::string& name) const { return tensors_.shape(stored_name(name)); }
+  /// The type that it is stored in.
+  /// \throws Error as stored_name
   DType dtype(const std::string& name) const { return tensors_.dtype(stored_name(name)); }
 
   /// A tensor as T: double, float and bfloat16 of what is stored as F64, F32, F16 or BF16, rounded at most once;
