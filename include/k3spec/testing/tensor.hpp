@@ -37,28 +37,34 @@ struct Tensor {
   /// The values as [rows, C], as layers take them.
   /// \throws Error when the last axis has another extent
   template <index_t C>
-  Rows<T, C> as_rows() {
+  Rows<T, C> as_rows() & {
     check_columns(C);
     return Rows<T, C>(values.data(), rows());
   }
   /// The same, to be read.
   template <index_t C>
-  Rows<const T, C> as_rows() const {
+  Rows<const T, C> as_rows() const& {
     check_columns(C);
     return Rows<const T, C>(values.data(), rows());
   }
+  /// Not of a tensor that is gone when the line ends.
+  template <index_t C>
+  void as_rows() const&& = delete;
 
   /// The values as a view of these extents; `dyn` stands for any.
   /// \throws Error when the tensor has others
   template <index_t... E>
-  View<T, E...> as() {
+  View<T, E...> as() & {
     return View<T, E...>(values.data(), extents<E...>());
   }
   /// The same, to be read.
   template <index_t... E>
-  View<const T, E...> as() const {
+  View<const T, E...> as() const& {
     return View<const T, E...>(values.data(), extents<E...>());
   }
+  /// Not of a tensor that is gone when the line ends.
+  template <index_t... E>
+  void as() const&& = delete;
 
  private:
   void check_columns(index_t wanted) const {
@@ -72,7 +78,6 @@ struct Tensor {
     bool same = shape.size() == wanted.size();
     for (std::size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == dyn || wanted[i] == shape[i];
     if (!same) {
-      std::vector<std::string> names;
       std::string text;
       for (const index_t n : wanted) text += (text.empty() ? "" : ", ") + (n == dyn ? "any" : std::to_string(n));
       throw Error("'" + name + "': shape", io::shape_string(shape), "[" + text + "]");
