@@ -7,6 +7,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/mine"
 if command -v ccache >/dev/null; then CCACHE_DIR="$(ccache --get-config cache_dir)" && export CCACHE_DIR; fi
 export HOME="$scratch/home"
+CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" && export CMAKE_BUILD_PARALLEL_LEVEL
 command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
 
 fail() {
