@@ -117,9 +117,18 @@ void check_settings(const Options& o) {
   });
 }
 
+/// A type that is named says which kind it is.
+void take_kind(Options& o) {
+  if (o.draft_flag->count() > 0) return;
+  for (const examples::DraftType& type : examples::draft_types) {
+    if (type.name == o.config) o.draft = examples::name_of(type.kind);
+  }
+}
+
 /// \returns the exit status
 int train(Options o, const examples::StopSignals& stop) {
   examples::refuse_pairs(o);
+  take_kind(o);
   if (!o.resume) examples::refuse_idle_flags(o);
   if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
   if (!o.resume) check_settings(o);

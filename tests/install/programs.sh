@@ -7,6 +7,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/mine"
 if command -v ccache >/dev/null; then CCACHE_DIR="$(ccache --get-config cache_dir)" && export CCACHE_DIR; fi
 export HOME="$scratch/home"
+CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" && export CMAKE_BUILD_PARALLEL_LEVEL
 command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
 
 fail() {
@@ -74,12 +75,14 @@ expect() {  # <status> <part of the output> <program> <argument>...
 }
 # What is not compiled in is refused, with what is.
 there="wanted one of those compiled in: MineEagle3 (eagle3 of backbone kimi_k3 and version 3), MineDSpark (dspark)"
-train=(train_draft --target model --train text.txt --heldout text.txt --out other)
+train=(train_draft --target model --train text.txt --heldout text.txt --out other)  # which only one of these makes
 expect 2 "--draft: found dflash, $there" "${train[@]}" --draft dflash
 expect 2 "--draft: found eagle3 of backbone deepseek_v3, $there" "${train[@]}" --backbone deepseek_v3
 expect 2 "--draft: found eagle3 of version 3.1, $there" "${train[@]}" --eagle3-version 3.1
 expect 2 "--draft: found dspark and --config MineEagle3, $there" "${train[@]}" --draft dspark --config MineEagle3
+expect 2 "--anchors: found it with --draft eagle3, wanted --draft dflash or dspark" "${train[@]}" --config MineEagle3 --anchors 2
 expect 1 "--layers: found nothing, and num_hidden_layers 5, wanted enough for" "${train[@]}" --steps 1
+expect 0 "dspark: 59883 trained parameters" "${train[@]}" --config MineDSpark --steps 1 --batch 1 --length 20 --eval-windows 1
 tiny="$source/tests/data/drafts"
 expect 1 "config.json: architectures: found a draft of kind dflash, $there" \
   speculate --target model --text text.txt --draft "$tiny/dflash_k3_tiny"
