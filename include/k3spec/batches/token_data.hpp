@@ -114,7 +114,7 @@ class TokenData {
     }
     std::vector<index_t> ids(piece);
     std::vector<std::uint8_t> mask(piece);
-    for (index_t begin = 0; begin < size(); begin += piece) {
+    for (index_t begin = 0; begin < size(); begin += index_t{piece}) {
       const auto n = static_cast<std::size_t>(std::min(index_t{piece}, size() - begin));
       read(begin, std::span(ids).first(n)), read_mask(begin, std::span(mask).first(n));
       for (std::size_t i = 0; i < n; ++i) counts[static_cast<std::size_t>(ids[i])] += mask[i];

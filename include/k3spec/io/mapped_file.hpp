@@ -51,7 +51,7 @@ class MappedFile {
   }
 
  private:
-  explicit MappedFile(const InputFile& file) : path_(file.path()), size_(static_cast<std::size_t>(file.size())) {
+  explicit MappedFile(const InputFile& file) : path_(file.path()), size_(file.size()) {
     struct stat status {};
     if (::fstat(file.descriptor(), &status) != 0) throw Error(path_, last_system_error(), "a readable file");
     device_ = status.st_dev, inode_ = status.st_ino;

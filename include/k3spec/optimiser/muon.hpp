@@ -175,7 +175,7 @@ class Muon {
     at = 0;
     for (const Part& part : parts_) {
       double sum = 0;
-      for (index_t b = 0; b < part.blocks(); ++b) sum += sums_on_host_.data()[at + b];
+      for (index_t i = 0; i < part.blocks(); ++i) sum += sums_on_host_.data()[at + i];
       at += part.blocks();
       const Matrix<E> x = part.of(g.data());
       evaluate(device, 1 / (std::sqrt(sum) + eps) * expr::arg<0>, x, x);
