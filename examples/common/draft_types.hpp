@@ -107,7 +107,6 @@ inline std::size_t choose_draft(std::span<const DraftType> types, const DraftWis
   if (found.size() == 1) return found.front();
   const std::string text = wish.name.empty()
                                ? detail::form_text(wish.kind, wish.backbone, wish.version)
-
                                : std::string(detail::word_of(wish.kind)) + " and --config " + std::string(wish.name);
   if (found.empty()) throw Error("--draft", text, "one of those compiled in: " + describe(types));
   std::vector<DraftType> several;

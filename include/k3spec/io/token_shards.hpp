@@ -93,9 +93,8 @@ class TokenShard {
 }  // namespace detail
 
 /// The tokens of one safetensors file.
-/// \throws Error for every way a file can be malformed, on other tensors, shapes and types, on an id that is none of
-/// the
-///         vocabulary's, and as check_mask and check_lengths do
+/// \throws Error for every way a file can be malformed, on other tensors, shapes and types, on an id that the
+///         vocabulary has not, and as check_mask and check_lengths do
 inline TokenPart open_token_shard(const std::filesystem::path& path, index_t vocabulary) {
   return detail::TokenShard(path).part(vocabulary);
 }
