@@ -276,7 +276,8 @@ TEST_CASE("a name inside a known one is not known") {
 }
 
 TEST_CASE("a target's field may have DeepSeek-V3's name alone, and must not say two things by two names") {
-  for (const auto& [own, other] : io::detail::other_spellings) {
+  for (const auto& spelling : io::detail::other_spellings) {
+    const char *own = spelling.field, *other = spelling.other;  // clang 14 lets no lambda have a binding
     json root = tiny();
     json& text = root["text_config"];
     text[other] = text[own];

@@ -155,7 +155,9 @@ TEST_CASE_TEMPLATE("Muon's matrices follow the formulas, and all others AdamW's,
     const double tolerance = std::is_same_v<T, double> ? 1e-12 : 2e-5;
     const Named found = named(parameters.weights()), adamws = named(others.weights());
     const Named first = named(rest.first_moments()), second = named(rest.second_moments());
-    for (const auto& [name, w] : found) {
+    for (const auto& tensor : found) {
+      const std::string& name = tensor.first;
+      const Numbers& w = tensor.second;
       CAPTURE(name);
       if (is_muons(name)) {
         CHECK(apart(w, wanted[name]) < tolerance);
