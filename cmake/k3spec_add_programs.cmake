@@ -161,13 +161,15 @@ function(k3spec_add_programs name)
   set(own_convert_draft ${sources}/convert_draft.cpp)
   set(own_inspect ${sources}/inspect.cpp)
   set(own_random_target ${sources}/random_target.cpp)
+  set(own_train_draft ${sources}/train_draft/main.cpp)
+  set(own_speculate ${sources}/speculate/main.cpp ${sources}/speculate/target.cpp)
   foreach(program train_draft speculate)
-    set(own_${program} ${sources}/${program}/main.cpp)
     foreach(number IN LISTS units)
       list(APPEND own_${program} ${folder}/${program}_${number}.cpp)
     endforeach()
   endforeach()
-  # What these do takes no time; their JSON takes long to optimise.
+  # What these do takes no time; their JSON takes long to optimise. They must not instantiate what the other units of
+  # their program calculate with (test program_units): the linker might take that of these.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   if("${CMAKE_CXX_FLAGS_${type}}" MATCHES "-O[23]")
     set_source_files_properties(${own_convert_draft} ${own_inspect} ${own_random_target} ${sources}/speculate/main.cpp
