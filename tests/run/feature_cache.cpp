@@ -121,6 +121,21 @@ TEST_CASE("a cache of another target, type, state or window is refused by name")
                                "on")
                            .c_str(),
                        Error);
+  // Shapes that are none of these windows'.
+  const TextWindows seven{Matrix<const index_t>(ids.data(), 1, 7)}, six{Matrix<const index_t>(ids.data(), 1, 6)};
+  std::vector<float> room(7 * 2 * Target::hidden_size);
+  std::vector<index_t> top(8);
+  const auto read = [&](const TextWindows& windows, index_t rows, index_t tapped_rows, index_t tapped_columns) {
+    stored.read(Cpu{1}, windows, Rows<float, Target::hidden_size>(room.data(), rows),
+                Matrix<float>(room.data(), tapped_rows, tapped_columns));
+  };
+  constexpr index_t width = 2 * Target::hidden_size;
+  CHECK_THROWS_WITH_AS(read(six, 6, 6, width), "features: windows: found 6, wanted 7 tokens", Error);
+  CHECK_THROWS_WITH_AS(read(seven, 6, 7, width), doctest::Contains("features: last: found 6"), Error);
+  CHECK_THROWS_WITH_AS(read(seven, 7, 6, width), doctest::Contains("features: tapped: found "), Error);
+  CHECK_THROWS_WITH_AS(read(seven, 7, 7, 27), doctest::Contains("features: tapped: found "), Error);
+  CHECK_THROWS_WITH_AS(stored.read_top(seven, Vector<index_t>(top.data(), 8)),
+                       doctest::Contains("features: top: found 8"), Error);
 }
 
 TEST_CASE("200 damaged caches are refused, each by the name of its file") {

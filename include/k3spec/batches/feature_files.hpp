@@ -11,7 +11,7 @@
 ///                           seq_lens [n, length] where documents are apart, tapped [R, taps · hidden], last
 ///                           [R, hidden], post-norm, top [R], the target's choice of the next token
 /// ```
-/// defines: FeatureFiles, FeatureManifest
+/// defines: FeatureFiles, bytes_fingerprint, FeatureManifest
 
 #include <filesystem>
 #include <span>
@@ -20,9 +20,10 @@
 #include <utility>
 #include <vector>
 
+#include <k3spec/backend/byte_hash.hpp>
 #include <k3spec/batches/feature_plan.hpp>
-#include <k3spec/core/device.hpp>
 #include <k3spec/core/format.hpp>
+#include <k3spec/core/held.hpp>
 #include <k3spec/io/atomic_file.hpp>
 #include <k3spec/io/mapped_file.hpp>
 
@@ -42,6 +43,21 @@ struct FeatureFiles {
   }
 };
 
+/// Of bytes in the host's memory, by a device: the same on every device. Where it does not share the host's memory,
+/// some of them are there at a time.
+template <Device D>
+Fingerprint bytes_fingerprint(const D& device, std::span<const std::byte> bytes) {
+  const auto size = static_cast<index_t>(bytes.size());
+  const index_t most = shares_memory<D> ? std::max<index_t>(size, 1) : 1024 * hash_block;
+  Fingerprint all;
+  for (index_t begin = 0; begin < size; begin += most) {
+    const index_t n = std::min(most, size - begin);
+    const Held<D, std::byte, dyn> held(device, Vector<const std::byte>(bytes.data() + begin, n));
+    all = fingerprint(device, {held.view().data(), static_cast<std::size_t>(n)}, all);
+  }
+  return all;
+}
+
 /// features.json: a plan, and the files that were made of it.
 class FeatureManifest {
  public:
@@ -54,11 +70,12 @@ class FeatureManifest {
 
   /// Of files that are all there.
   /// \throws Error when one cannot be read
-  static FeatureManifest of(const Cpu& cpu, const std::filesystem::path& folder, FeaturePlan plan) {
+  template <Device D>
+  static FeatureManifest of(const D& device, const std::filesystem::path& folder, FeaturePlan plan) {
     FeatureManifest all{std::move(plan)};
     for (const std::string& name : FeatureFiles::of(all.plan_)) {
       const io::MappedFile file(folder / name);
-      all.files_.push_back({name, file.size(), fingerprint(cpu, file.bytes())});
+      all.files_.push_back({name, file.size(), bytes_fingerprint(device, file.bytes())});
     }
     return all;
   }
@@ -116,7 +133,7 @@ class FeatureManifest {
  private:
   static Fingerprint checksum_of(const io::json& j) {
     const std::string text = j.dump();
-    return fingerprint(Cpu{1}, std::as_bytes(std::span(text.data(), text.size())));
+    return {detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))};
   }
   void check_names(const std::string& file) const {
     const std::vector<std::string> wanted = FeatureFiles::of(plan_);

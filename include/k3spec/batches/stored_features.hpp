@@ -17,6 +17,7 @@
 #include <k3spec/batches/feature_files.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/require_shape.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/safetensors_header.hpp>
 #include <k3spec/target/k3_target.hpp>
@@ -98,8 +99,9 @@ class StoredFeatures {
   /// Opens a cache and reads all of it once, for its checksums.
   /// \throws Error naming file and field, when it is not whole, or is not what was written, or is of another target or
   ///         type than Given and T
-  StoredFeatures(const Cpu& cpu, const std::filesystem::path& folder)
-      : content_(std::make_shared<const Content>(cpu, folder)) {}
+  template <Device D>
+  StoredFeatures(const D& device, const std::filesystem::path& folder)
+      : content_(std::make_shared<const Content>(device, folder)) {}
 
   const FeaturePlan& plan() const { return content_->manifest.plan(); }
   /// features.json, for messages.
@@ -115,14 +117,16 @@ class StoredFeatures {
     plan().check_windows(length, packing, file());
   }
 
-  // ---- Of windows [batch, length]. Each throws Error when the cache does not have one of them, and where a file was
-  // ---- cut since it was opened
+  // ---- Of windows [batch, length]. Each throws Error on other shapes, when the cache does not have one of them, and
+  // ---- where a file was cut since it was opened
 
   /// The states, as TargetStates has them.
   template <Device D, class Windows>
   void read(const D& device, const Windows& windows, const Rows<element_t<D, T>, hidden>& last,
             const Matrix<element_t<D, T>>& tapped) const {
-    const index_t length = plan().length, width = tapped.extent(1);
+    const index_t length = plan().length, width = static_cast<index_t>(plan().taps.size()) * hidden;
+    require_rows("features: last", last, rows_of(windows));
+    require_shape("features: tapped", tapped, rows_of(windows), width);
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
       const Shard& shard = content_->shards[static_cast<std::size_t>(at.shard)];
@@ -139,6 +143,7 @@ class StoredFeatures {
   template <class Windows>
   void read_top(const Windows& windows, const Vector<index_t>& top) const {
     const index_t length = plan().length;
+    require_rows("features: top", top, rows_of(windows));
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
       std::copy_n(content_->shards[static_cast<std::size_t>(at.shard)].top + at.row, length, top.data() + b * length);
@@ -177,24 +182,26 @@ class StoredFeatures {
     std::deque<Shard> shards;
     std::vector<std::pair<std::uint64_t, Place>> index;  // of all windows, by their hash
 
-    Content(const Cpu& cpu, const std::filesystem::path& folder)
+    template <Device D>
+    Content(const D& device, const std::filesystem::path& folder)
         : json((folder / FeatureFiles::json).string()), manifest(FeatureManifest::read(folder)) {
       const FeaturePlan& plan = manifest.plan();
       notes = io::check_target_config<Config>(plan.target, json + ": target");
       plan.check_dtype(dtype_of<T>, json);
       manifest.require_whole(folder);
-      for (const FeatureManifest::File& file : manifest.files()) check_file(cpu, folder / file.name, file);
+      for (const FeatureManifest::File& file : manifest.files()) check_file(device, folder / file.name, file);
       open_tables(folder);
       for (index_t i = 0; i < plan.shards(); ++i) add_shard(folder / FeatureFiles::shard(i), i);
       std::stable_sort(index.begin(), index.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     }
 
-    static void check_file(const Cpu& cpu, const std::filesystem::path& path, const FeatureManifest::File& wanted) {
+    template <Device D>
+    static void check_file(const D& device, const std::filesystem::path& path, const FeatureManifest::File& wanted) {
       const io::MappedFile file(path);
       if (file.size() != wanted.bytes) {
         throw Error(path.string(), fmt::format("{} bytes", file.size()), fmt::format("{}", wanted.bytes));
       }
-      const Fingerprint found = fingerprint(cpu, file.bytes());
+      const Fingerprint found = bytes_fingerprint(device, file.bytes());
       if (found == wanted.checksum) return;
       throw Error(path.string() + ": checksum", found.text(), wanted.checksum.text() + ", as it was written");
     }
@@ -217,6 +224,12 @@ class StoredFeatures {
       }
     }
   };
+
+  template <class Windows>
+  index_t rows_of(const Windows& windows) const {
+    require_count("features: windows", windows.ids.extent(1), plan().length, " tokens");
+    return windows.ids.extent(0) * plan().length;
+  }
 
   template <class Windows>
   Place find(const Windows& windows, index_t b) const {

@@ -92,8 +92,9 @@ class CaptureFolder {
 };
 
 /// A capture at work.
-template <ForTarget Given, Element T>
+template <ForTarget Given, Element T, Device D = Cpu>
 class FeatureCapture {
+  static_assert(shares_memory<D>, "FeatureCapture: a device without the host's memory");
   using Config = complete_target_t<Given>;
   static constexpr index_t hidden = Config::hidden_size, chunk = chunk_rows(Config::vocab_size);
 
@@ -101,8 +102,8 @@ class FeatureCapture {
   /// Takes the folder, and memory for a shard.
   /// \param batch  windows that go through the target together: no result depends on it
   /// \throws Error as CaptureFolder::check, and when another process is at work in the folder
-  FeatureCapture(const Cpu& cpu, CaptureFolder folder, FeaturePlan plan, index_t batch)
-      : cpu_(cpu),
+  FeatureCapture(const D& device, CaptureFolder folder, FeaturePlan plan, index_t batch)
+      : device_(device),
         folder_(std::move(folder)),
         plan_(std::move(plan)),
         settings_(settings(plan_)),
@@ -110,7 +111,7 @@ class FeatureCapture {
         batch_(batch),
         lock_((folder_.check(plan_), folder_.lock()), folder_.path()) {
     const std::string text = plan_.to_json().dump();
-    id_ = fingerprint(cpu_, std::as_bytes(std::span(text.data(), text.size()))).text();
+    id_ = Fingerprint{detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))}.text();
     const index_t rows = plan_.shard_windows * plan_.length;
     for (auto* column : {&ids_, &top_, &seq_lens_}) column->resize(static_cast<std::size_t>(rows));
     last_.resize(static_cast<std::size_t>(rows * hidden));
@@ -130,7 +131,7 @@ class FeatureCapture {
   /// \param goes_on  (shards that are there, of them kept): false ends it here, to go on later
   /// \returns whether the cache is whole
   template <class F>
-  bool run(TargetStates<Given, T>& states, const TokenData& training, const TokenData& held_out, F&& goes_on) {
+  bool run(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, F&& goes_on) {
     folder_.remove_unfinished();
     if (!folder_.found()) FeatureManifest(plan_).write(folder_.path());
     write_tokens(FeatureFiles::training, training), write_tokens(FeatureFiles::held_out, held_out);
@@ -146,7 +147,7 @@ class FeatureCapture {
       }
       if (!goes_on(s + 1, kept) && s + 1 < plan_.shards()) return false;
     }
-    FeatureManifest::of(cpu_, folder_.path(), plan_).write(folder_.path());
+    FeatureManifest::of(device_, folder_.path(), plan_).write(folder_.path());
     return true;
   }
 
@@ -165,7 +166,7 @@ class FeatureCapture {
     Fingerprint all;
     for (const io::TensorSource& t : tensors) {
       const std::span bytes(static_cast<const std::byte*>(t.data), *io::byte_count(t.dtype, t.shape));
-      all.bits = detail::mix(all.bits, fingerprint(cpu_, bytes).bits);
+      all.bits = detail::mix(all.bits, bytes_fingerprint(device_, bytes).bits);
     }
     return all;
   }
@@ -211,7 +212,7 @@ class FeatureCapture {
     write(name, tensors);
   }
 
-  void capture(TargetStates<Given, T>& states, const TokenData& training, const TokenData& held_out, index_t shard) {
+  void capture(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, index_t shard) {
     const index_t windows = plan_.count_of(shard), length = plan_.length, rows = windows * length;
     for (index_t w = 0; w < windows; w += batch_) {
       run_batch(states, training, held_out, plan_.first_of(shard) + w, std::min(batch_, windows - w), w * length);
@@ -227,7 +228,7 @@ class FeatureCapture {
 
   /// Windows [first, first + n) of all; where these are fewer than a batch, the last of them again and again.
   /// \param row  of the shard, where they begin
-  void run_batch(TargetStates<Given, T>& states, const TokenData& training, const TokenData& held_out, index_t first,
+  void run_batch(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, index_t first,
                  index_t n, index_t row) {
     const index_t length = plan_.length, tokens = batch_ * length;
     const bool apart = plan_.packing == Packing::apart;
@@ -240,7 +241,7 @@ class FeatureCapture {
     }
     TextWindows windows{Matrix<const index_t>(ids.data(), batch_, length)};
     if (apart) windows.seq_lens = Matrix<const index_t>(lengths.data(), batch_, length);
-    states.run(cpu_, windows);
+    states.run(device_, windows);
     const index_t rows = n * length;
     std::copy_n(ids.data(), rows, ids_.data() + row);
     if (apart) std::copy_n(lengths.data(), rows, seq_lens_.data() + row);
@@ -250,18 +251,18 @@ class FeatureCapture {
   }
 
   /// The target's argmax over its whole vocabulary.
-  void choose(TargetStates<Given, T>& states, index_t rows, index_t row) {
+  void choose(TargetStates<Given, T, D>& states, index_t rows, index_t row) {
     std::vector<index_t> top(static_cast<std::size_t>(std::min(chunk, rows)));
     for (index_t r = 0; r < rows; r += chunk) {
       const index_t n = std::min(chunk, rows - r);
       const Rows<accumulate_t<T>, Config::vocab_size> logits(logits_.data(), n);
-      states.target().compute_logits(cpu_, states.last().rows(r, n), logits);
-      argmax(cpu_, logits, Vector<index_t>(top.data(), n));
+      states.target().compute_logits(device_, states.last().rows(r, n), logits);
+      argmax(device_, logits, Vector<index_t>(top.data(), n));
       std::copy_n(top.data(), n, top_.data() + row + r);
     }
   }
 
-  Cpu cpu_;
+  D device_;
   CaptureFolder folder_;
   FeaturePlan plan_;
   TrainSettings settings_;
