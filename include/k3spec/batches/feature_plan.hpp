@@ -214,7 +214,8 @@ struct FeaturePlan {
     check_fingerprint("tokens: training", training, of_training, "that of the data to train on", file);
     check_fingerprint("tokens: held_out", held_out, of_held_out, "that of the data held out", file);
   }
-  /// \param windows  of held-out data that will be looked at
+  /// Refuses a cache with fewer held-out windows.
+  /// \param windows  that will be looked at
   void check_held_out(index_t windows, const std::string& file) const {
     if (windows <= held_out_windows) return;
     throw Error(file + ": windows: held_out", std::to_string(held_out_windows),

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -129,7 +128,7 @@ class StoredFeatures {
     require_shape("features: tapped", tapped, rows_of(windows), width);
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
-      const Shard& shard = content_->shards[static_cast<std::size_t>(at.shard)];
+      const Shard& shard = shard_at(at);
       const auto send = [&](const T* from, element_t<D, T>* to, index_t count) {
         using k3spec::upload;  // and a backend's own, found by the tag
         upload(device, Vector<const T>(from, count), Vector<element_t<D, T>>(to, count));
@@ -146,7 +145,7 @@ class StoredFeatures {
     require_rows("features: top", top, rows_of(windows));
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
-      std::copy_n(content_->shards[static_cast<std::size_t>(at.shard)].top + at.row, length, top.data() + b * length);
+      std::copy_n(shard_at(at).top + at.row, length, top.data() + b * length);
     }
   }
 
@@ -165,7 +164,6 @@ class StoredFeatures {
       last = file.tensor<T>("last", dtype_of<T>, {rows, hidden});
       top = file.tensor<std::int32_t>("top", DType::I32, {rows});
     }
-    Shard(const Shard&) = delete;
   };
 
   /// A window's first row.
@@ -179,7 +177,7 @@ class StoredFeatures {
     std::vector<std::string> notes;
     std::optional<detail::FeatureFile> of_tables;
     Tables tables;
-    std::deque<Shard> shards;
+    std::vector<std::unique_ptr<const Shard>> shards;
     std::vector<std::pair<std::uint64_t, Place>> index;  // of all windows, by their hash
 
     template <Device D>
@@ -216,7 +214,7 @@ class StoredFeatures {
     void add_shard(const std::filesystem::path& path, index_t i) {
       const FeaturePlan& plan = manifest.plan();
       const index_t windows = plan.count_of(i), length = plan.length;
-      const Shard& shard = shards.emplace_back(path, plan, windows);
+      const Shard& shard = *shards.emplace_back(std::make_unique<const Shard>(path, plan, windows));
       for (index_t w = 0; w < windows; ++w) {
         const index_t row = w * length, documents = shard.seq_lens == nullptr ? 0 : length;
         const auto* const lengths = shard.seq_lens == nullptr ? nullptr : shard.seq_lens + row;
@@ -224,6 +222,8 @@ class StoredFeatures {
       }
     }
   };
+
+  const Shard& shard_at(const Place& at) const { return *content_->shards[static_cast<std::size_t>(at.shard)]; }
 
   template <class Windows>
   index_t rows_of(const Windows& windows) const {
@@ -241,7 +241,7 @@ class StoredFeatures {
     auto at = std::lower_bound(content_->index.begin(), content_->index.end(), hash,
                                [](const auto& entry, std::uint64_t wanted) { return entry.first < wanted; });
     for (; at != content_->index.end() && at->first == hash; ++at) {
-      const Shard& shard = content_->shards[static_cast<std::size_t>(at->second.shard)];
+      const Shard& shard = shard_at(at->second);
       shard.file.file().require_whole();
       const index_t row = at->second.row;
       if (!std::equal(ids, ids + length, shard.ids + row)) continue;

@@ -12,12 +12,12 @@
 
 namespace K3SPEC_NAMESPACE {
 
-/// The fingerprint of a target's parameters in the host's memory or still to be read; of a cache, that of the target
-/// which it is of.
+/// The fingerprint of a target's parameters in the host's memory or still to be read.
 template <class Target, Device D, class Weights>
 Fingerprint target_fingerprint(const D& device, const Weights& weights) {
   return host_fingerprint<Target>(device, weights);
 }
+/// That of the target which a cache is of.
 template <class Target, Device D, ForTarget Given, Element T>
 Fingerprint target_fingerprint(const D&, const StoredFeatures<Given, T>& stored) {
   return stored.plan().target_fingerprint;
