@@ -1,7 +1,7 @@
 # k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [LIBRARIES <library>...] [BARE])
 #
-# Adds the programs train_draft, speculate, inspect, convert_draft and random_target, compiled for a target's config and
-# configs of its drafts, all of which the header defines; names may be qualified. The targets are <name>_train_draft and
+# Adds the programs train_draft, speculate, capture, inspect, convert_draft and random_target, compiled for a target's
+# config and configs of its drafts, all of which the header defines; names may be qualified. The targets are <name>_train_draft and
 # so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary folder.
 #   DRAFTS     one or more. Each is compiled in a unit of its own; types with a comma between them share one, which is
 #              quicker where they are much alike, but takes more memory
@@ -164,6 +164,7 @@ function(k3spec_add_programs name)
   foreach(number RANGE ${last})
     list(APPEND units ${number})
   endforeach()
+  set(own_capture ${sources}/capture.cpp)
   set(own_convert_draft ${sources}/convert_draft.cpp)
   set(own_inspect ${sources}/inspect.cpp)
   set(own_random_target ${sources}/random_target.cpp)
@@ -182,7 +183,7 @@ function(k3spec_add_programs name)
                                 ${sources}/train_draft/main.cpp PROPERTIES COMPILE_OPTIONS -O1)
   endif()
   add_custom_target(${name})
-  foreach(program train_draft speculate inspect convert_draft random_target)
+  foreach(program train_draft speculate capture inspect convert_draft random_target)
     set(target ${name}_${program})
     if(arg_BARE)
       set(target ${program})

@@ -9,7 +9,7 @@ install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What k3spec_add_programs compiles for a user's own types.
 install(DIRECTORY examples/common examples/train_draft examples/speculate
         DESTINATION ${CMAKE_INSTALL_DATADIR}/k3spec/programs FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
-install(FILES examples/convert_draft.cpp examples/inspect.cpp examples/random_target.cpp
+install(FILES examples/capture.cpp examples/convert_draft.cpp examples/inspect.cpp examples/random_target.cpp
         DESTINATION ${CMAKE_INSTALL_DATADIR}/k3spec/programs)
 
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/k3spec)

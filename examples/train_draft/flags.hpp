@@ -19,8 +19,11 @@
 namespace k3spec::examples {
 
 inline void add_files(Arguments& arguments, Options& o) {
-  arguments.path("--target", o.target, "The target's checkpoint, a directory")->required();
-  arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt]: "));
+  arguments.path("--target", o.target, "The target's checkpoint, a directory");
+  arguments.path("--features", o.features,
+                 "What `capture` wrote of a target: train from that, with the same bits, on its data and windows; no "
+                 "target runs, one that is given is compared with the features' own");
+  arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt, or the features' own]: "));
   arguments.path("--heldout", o.heldout, "Data to measure on, of any of these kinds [TARGET/heldout.txt]");
   add_bin_option(arguments, o.bin_type);
   arguments.path("--out,--output", o.out, "Where checkpoints go; OUT/latest is the newest")->required();
@@ -93,7 +96,7 @@ inline void add_reports(Arguments& arguments, Options& o) {
   arguments.number("--save-every", o.save_every, pause, "Steps between checkpoints; 0: only where the run ends");
   arguments.number("--keep", o.keep, count, "Checkpoints that are kept");
   arguments.one_of("--progress", o.progress, {"auto", "bar", "lines", "none"}, "What to show");
-  add_weights_option(arguments, o.weights);
+  o.weights_flag = add_weights_option(arguments, o.weights);
   add_device_options(arguments, o.device);
 }
 
@@ -163,6 +166,10 @@ inline void refuse_pairs(const Options& o) {
   const auto refuse = [](bool both, const char* flag, const char* other, const char* wanted) {
     if (both) throw UsageError(flag, std::string("it ") + other, wanted);
   };
+  if (o.target.empty() && o.features.empty()) {
+    throw UsageError("--target", "nothing", "The target's checkpoint, a directory, or --features");
+  }
+  refuse(!o.features.empty() && o.weights_flag->count() > 0, "--weights", "with --features", "a target that runs");
   refuse(o.init_from && o.resume, "--init-from", "with --resume", "one of them");
   refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");
   refuse(o.minutes_flag->count() > 0 && o.flags.at("total_steps")->count() > 0, "--minutes", "with --steps",

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The frozen target's side of an EAGLE-3 training batch: runs the text through the target and hands out auxiliary
-/// states and teacher, shifted as the objective wants them (SPEC: target batch).
+/// The frozen target's side of an EAGLE-3 training batch: the states of the text, of a target that runs or of a cache,
+/// as auxiliary states and teacher, shifted as the objective wants them (SPEC: target batch).
 /// defines: TargetFeatures
 
 #include <algorithm>
@@ -85,11 +85,11 @@ class TargetFeatures {
 
   // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
 
-  /// Runs the target. The result is valid until the next call.
+  /// Runs the target, or looks up what it said. The result is valid until the next call.
   Batch make(const D& device, const TextWindows& windows, index_t slot = 0) {
     states_.run(device, windows, slot);
     states_.shift_last(device, slot);
-    choose(device, slot);
+    choose(device, windows, slot);
     return made(windows, slot);
   }
 
@@ -193,7 +193,13 @@ class TargetFeatures {
   }
 
   /// The target's argmax over its whole vocabulary, of states that are shifted; of a window's last row, anything.
-  void choose(const D& device, index_t slot) {
+  void choose(const D& device, const TextWindows& windows, index_t slot) {
+    if (const auto& stored = states_.stored()) {
+      const Vector<index_t> top = of_slot(top_.host, slot);
+      stored->read_top(windows, top);
+      for (index_t r = 0; r + 1 < top.extent(0); ++r) top(r) = top(r + 1);
+      return;
+    }
     const auto last = states_.last(slot);
     const auto chosen = of_slot(top_.device, slot);
     const index_t rows = last.extent(0);

@@ -3,8 +3,9 @@
 /// What differs between kinds of drafts in training: a method owns the target and the objective. It has the types
 /// value_type, device_type, Draft, Target, Teacher, Metrics, Totals, Conventions and Setup, and
 /// ```text
-/// check(setup, settings), vocabulary(setup)
-///                                        static: what it refuses of both; the vocabulary the setup has
+/// check(setup, settings), vocabulary(setup), taps(setup)
+///                                        static: what it refuses of both; the vocabulary the setup has; the states of
+///                                        the target that its draft reads
 /// initialize(settings, target weights, parameters)
 ///                                        static, on the host: what fresh parameters do not draw
 /// Method(device, Teacher, setup, settings)
