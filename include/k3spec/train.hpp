@@ -37,6 +37,7 @@
 #include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
+#include <k3spec/objectives/reliability_curve.hpp>
 #include <k3spec/objectives/ttt_chains.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
