@@ -60,6 +60,7 @@
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/settings_json.hpp>
+#include <k3spec/run/step_gradients.hpp>
 #include <k3spec/run/text_cutter.hpp>
 #include <k3spec/run/train_settings.hpp>
 #include <k3spec/run/trained_draft.hpp>
