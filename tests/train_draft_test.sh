@@ -94,6 +94,16 @@ expect 2 "--layers: target layer id: found -1, wanted 0 to 8, counted as layers_
 expect 0 "target layers [-1,2,7]" "${blocks[@]}" --draft dflash --layers -1,2,7 --variable-prefix --gamma inf \
   --out "$dir/prefix" --steps 2
 grep -q '"accept_rate_4":' "$dir/dspark/train.jsonl" || fail "DSpark's log lacks accept rates"
+# A look's acceptance of each depth, and DSpark's calibration: counts of bins, mean confidence and accuracy.
+number='[-+.e0-9]*'
+looks_like() {  # run, what its looks have
+  [[ "$(grep -c '"heldout"' "$dir/$1/train.jsonl")" == "$(grep '"heldout"' "$dir/$1/train.jsonl" | grep -c "$2")" ]] ||
+    fail "a look without $2: $(grep '"heldout"' "$dir/$1/train.jsonl")"
+}
+looks_like a "\"acceptance\":\[$number,$number\]}}"
+looks_like dflash "\"acceptance\":\[$number\(,$number\)\{6\}\]}}"
+looks_like dspark "\"acceptance\":\[$number\(,$number\)\{4\}\],\"calibration\":{\"bins\":\[{\"accuracy\":$number,\"confidence\":$number,\"count\":[1-9]"
+looks_like dspark "],\"ece\":$number}}}"
 expect 2 "--ttt-steps: found it with --draft dflash, wanted --draft eagle3" \
   "${blocks[@]}" --draft dflash --ttt-steps 3 --out "$dir/e" --steps 1
 expect 2 "--anchors: found it with --draft eagle3, wanted --draft dflash or dspark" "${blocks[@]}" --out "$dir/e" --steps 1

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Where a run writes, held against what it reads and what is there already, before anything is loaded.
-/// defines: is_log_record, check_outputs, check_log, take_folder
+/// defines: check_outputs, check_log, take_folder
 
 #include <filesystem>
 #include <optional>
@@ -16,17 +16,10 @@
 #include <k3spec/io/outputs.hpp>
 
 #include "../common/run_folder.hpp"
+#include "log_records.hpp"
 #include "options.hpp"
 
 namespace k3spec::examples {
-
-/// Whether a line is of a log that Run writes: of a step, or of a look at held-out text.
-inline bool is_log_record(const io::json& record) {
-  const auto heldout = record.find("heldout");
-  const io::json& numbers = heldout == record.end() ? record : *heldout;
-  if (!JsonLog::has_step(record) || !numbers.is_object()) return false;
-  return numbers.contains("loss") && numbers.contains("accept_length") && numbers.contains("accuracy");
-}
 
 /// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
 /// are

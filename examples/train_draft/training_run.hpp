@@ -16,6 +16,7 @@
 #include <k3spec/run/trainer.hpp>
 
 #include "../common/progress.hpp"
+#include "log_records.hpp"
 #include "outputs.hpp"
 
 namespace k3spec::examples {
@@ -107,7 +108,7 @@ class Run {
     progress_.update({done, planned_ ? total() : 0, sums.loss(), sums.simulated_accept_length(), report.lr},
                      trainer_.rows());
     JsonLog::Record record{{"step", done}};
-    record.add(numbers(sums));
+    record.add(numbers_record(sums));
     record.add({{"lr", report.lr},
                 {"grad_norm", report.grad_norm},
                 {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
@@ -125,14 +126,6 @@ class Run {
     }
   }
 
-  static JsonLog::Record numbers(const typename Trainer::Metrics& sums) {
-    JsonLog::Record record{{"loss", sums.loss()},
-                           {"accept_length", sums.simulated_accept_length()},
-                           {"accuracy", sums.accuracy().value()}};
-    sums.visit([&](const std::string& name, double value) { record.add(name, value); });
-    return record;
-  }
-
   /// Held-out text. \throws Error when its loss is not finite
   void look() {
     const Clock clock;
@@ -140,7 +133,7 @@ class Run {
     look_seconds_ = clock.seconds();
     progress_.note(fmt::format("step {}: held-out loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
                                seen_->loss(), seen_->simulated_accept_length()));
-    log({{"step", trainer_.next_step()}, {"heldout", numbers(*seen_)}});
+    log({{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}});
     shown_at_ = trainer_.next_step();
   }
 

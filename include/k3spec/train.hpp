@@ -40,6 +40,7 @@
 #include <k3spec/objectives/dspark_chunk.hpp>
 #include <k3spec/objectives/dspark_heads.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
+#include <k3spec/objectives/reliability_curve.hpp>
 #include <k3spec/objectives/ttt_chains.hpp>
 #include <k3spec/objectives/ttt_loss.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
@@ -64,6 +65,7 @@
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/settings_json.hpp>
+#include <k3spec/run/step_gradients.hpp>
 #include <k3spec/run/text_cutter.hpp>
 #include <k3spec/run/train_settings.hpp>
 #include <k3spec/run/trained_draft.hpp>

@@ -27,18 +27,21 @@ TttTotals ttt_totals(index_t rank) {
 
 TttMetrics ttt_metrics(index_t rank) {
   TttMetrics sums(3);
-  for (index_t k = 0; k < 3; ++k) sums[k] = {0.1 + static_cast<double>(rank), 2 + k, 3 + rank, 4, 5 + k, 0.7};
+  for (index_t k = 0; k < 3; ++k) sums[k] = {0.1 + static_cast<double>(rank), 2 + k, 3 + rank, 4, 5 + k, 0.7, 6 + k};
   return sums;
 }
 
-BlockMetrics<DFlashSums> dflash(index_t rank) {
+BlockMetrics<DFlashSums<3>> dflash(index_t rank) {
   const auto x = static_cast<double>(rank);
-  return {{{0.1 + x, 0.2}, 3 + rank, 4, 5, 6}};
+  return {{{0.1 + x, 0.2}, 3 + rank, 4, 5, 6, {{{x, 7}, {8, x}}}}};
 }
 
 BlockMetrics<DSparkSums<2>> dspark(index_t rank) {
   const double x = 0.1 + static_cast<double>(rank);
-  return {{{x, 2}, {x, 3}, {4, x}, {5, x}, {{{x, 6}, {x, 7}}}, {x, 8}, {9, x}, {x, 10}, {11, x}}};
+  DSparkSums<2> sums{
+      {x, 2}, {x, 3}, {4, x}, {5, x}, {{{x, 6}, {x, 7}}}, {x, 8}, {9, x}, {x, 10}, {11, x}, {{{x, 12}, {13, x}}}, {}};
+  sums.reliability.bins[0] = {rank, x, 14}, sums.reliability.bins[15] = {15, x, x};
+  return {sums};
 }
 
 template <class Make>
@@ -94,7 +97,7 @@ TEST_CASE("objects of unequally many sums are no sum") {
   std::vector<TttMetrics> own{TttMetrics(2), TttMetrics(3)};
   const auto errors =
       test::on_ranks(2, [&](ThreadRank& comm) { sum(comm, own[static_cast<std::size_t>(comm.rank())]); });
-  for (const auto& e : errors) CHECK(e == "sum over ranks: rank 1: found 12 counts, wanted 8 counts, as rank 0");
+  for (const auto& e : errors) CHECK(e == "sum over ranks: rank 1: found 15 counts, wanted 10 counts, as rank 0");
   // Nothing has changed, although the counts, summed first, are equally many.
   std::vector<Uneven> uneven(2);
   uneven[1].used = 2;

@@ -33,7 +33,7 @@ struct Spark : Small<configs::KimiK3TinyDSpark> {
 struct DFlash {
   using Draft = DFlashDraft<Small<configs::KimiK3TinyDFlash>>;
   using Objective = DFlashObjective<Draft, double>;
-  using Sums = DFlashSums;
+  using Sums = Objective::Sums;
   template <index_t Rows>
   using Chunked = DFlashObjective<Draft, double, Rows>;
   using Batch = Objective::Batch;
@@ -49,7 +49,7 @@ struct DFlash {
   Batch batch(const BlockBatch<double, Draft::target_width>& b, const double*) const { return b; }
   /// \param among  totals, or a communicator
   template <class O, class Among>
-  DFlashSums run(O& o, const Parameters<Draft, double>& w, const Draft::Weights<double>& d_w, const Batch& b,
+  Sums run(O& o, const Parameters<Draft, double>& w, const Draft::Weights<double>& d_w, const Batch& b,
                  Among& among, const Matrix<double>& d_x) const {
     const DFlashTarget<double> target{Matrix<const double>(embed.data(), Draft::vocabulary, Draft::hidden),
                                       Matrix<const double>(head.data(), Draft::vocabulary, Draft::hidden)};

@@ -33,8 +33,8 @@ struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
   void run() {
     DFlashObjective<Draft, T> objective(this->sequences, this->length, this->blocks, this->gamma());
     auto d_w = gradients.weights();
-    const DFlashSums sums = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, target(), this->batch(),
-                                                       std::nullopt, this->d_target());
+    const auto sums = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, target(), this->batch(),
+                                                 std::nullopt, this->d_target());
     CHECK(objective.evaluate_only(Cpu{1}, parameters.weights(), target(), this->batch()) == sums);
     compare_sums(sums);
     compare_rows(objective);
@@ -47,13 +47,21 @@ struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
     ref.finish();
   }
 
-  void compare_sums(const DFlashSums& sums) {
+  void compare_sums(const DFlashSums<Draft::block_size>& sums) {
     ref.compare("output.loss", sums.mean_loss(), tolerance);
     ref.compare("output.loss_weight", sums.loss.denominator, 1e-15);
     ref.compare("output.valid_tokens", static_cast<double>(sums.supervised), 0);
     ref.compare("output.correct_tokens", static_cast<double>(sums.correct), 0);
     ref.compare("output.accept_len_sum", static_cast<double>(sums.accept_len_sum), 0);
     ref.compare("output.valid_blocks", static_cast<double>(sums.supervised_blocks), 0);
+    // A block's length is the anchor and, of each depth, whether the token is reached and right.
+    double length = static_cast<double>(sums.supervised_blocks), reached = length;
+    for (const Ratio& depth : sums.depth_acceptance) {
+      length += depth.numerator;
+      CHECK(depth.numerator <= depth.denominator);
+      CHECK(depth.denominator <= reached);
+    }
+    CHECK(length == static_cast<double>(sums.accept_len_sum));
   }
 
   void compare_rows(const DFlashObjective<Draft, T>& objective) {

@@ -3,12 +3,11 @@
 /// How often drafted tokens stay, by how sure the draft was of them, learnt while texts are decoded.
 /// defines: AcceptanceCounts, AcceptanceCalibration
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 
 #include <k3spec/core/extents.hpp>
-#include <k3spec/core/instruction_set.hpp>
+#include <k3spec/drafts/confidence_bins.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -33,24 +32,18 @@ class AcceptanceCounts {
 /// known yet, and it is corrected by what verification said of tokens of about that confidence: of those in its bin.
 class AcceptanceCalibration {
  public:
-  static constexpr index_t bins = 16;
+  static constexpr index_t bins = confidence_bins;
   static constexpr double prior_weight = 2;
 
   /// The chance of a token of some confidence.
   /// \param confidence  of 0 to 1; what is no number is 0
   double acceptance(double confidence) const {
-    const double c = clamped(confidence);
-    return bins_[bin_of(c)].share(c, prior_weight);
+    return bins_[confidence_bin(confidence)].share(clamped_confidence(confidence), prior_weight);
   }
   /// A token was verified, those before it having stayed.
-  void add(double confidence, bool accepted) { bins_[bin_of(clamped(confidence))].add(accepted); }
+  void add(double confidence, bool accepted) { bins_[confidence_bin(confidence)].add(accepted); }
 
  private:
-  static double clamped(double confidence) { return confidence > 0 ? std::min(confidence, 1.0) : 0; }
-  static std::size_t bin_of(double confidence) {
-    return static_cast<std::size_t>(std::min(confidence * bins, static_cast<double>(bins - 1)));
-  }
-
   std::array<AcceptanceCounts, static_cast<std::size_t>(bins)> bins_{};
 };
 

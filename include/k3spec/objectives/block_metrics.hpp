@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 
+#include <k3spec/core/require_shape.hpp>
+#include <k3spec/objectives/reliability_curve.hpp>
 #include <k3spec/objectives/ttt_metrics.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -20,13 +22,23 @@ inline double block_loss_mean(double sum, double weight) { return sum / (weight 
 /// The same of sums that belong together.
 inline double block_loss_mean(const Ratio& r) { return block_loss_mean(r.numerator, r.denominator); }
 
+namespace detail {
+template <std::size_t N>
+void add_each(std::array<Ratio, N>& sums, const std::array<Ratio, N>& others) {
+  for (std::size_t k = 0; k < N; ++k) sums[k] += others[k];
+}
+}  // namespace detail
+
 /// What a batch of DFlash's objective gives, as sums.
+template <index_t BlockSize>
 struct DFlashSums {
   Ratio loss;                          ///< weight · cross-entropy over weight
   std::int64_t supervised = 0;         ///< slots
   std::int64_t correct = 0;            ///< of these, where the draft's argmax is the label
   std::int64_t accept_len_sum = 0;     ///< per block with supervision: leading correct slots, and one
   std::int64_t supervised_blocks = 0;  ///< blocks with supervision
+  /// Per depth, of the slots with supervision before which all are right, the right ones. Slot 0 is the anchor.
+  std::array<Ratio, static_cast<std::size_t>(BlockSize - 1)> depth_acceptance{};
 
   DFlashSums& operator+=(const DFlashSums& other) {
     loss += other.loss;
@@ -34,6 +46,7 @@ struct DFlashSums {
     correct += other.correct;
     accept_len_sum += other.accept_len_sum;
     supervised_blocks += other.supervised_blocks;
+    detail::add_each(depth_acceptance, other.depth_acceptance);
     return *this;
   }
   /// Calls v(number) for each sum.
@@ -41,6 +54,7 @@ struct DFlashSums {
   void visit_sums(V&& v) {
     loss.visit_sums(v);
     v(supervised), v(correct), v(accept_len_sum), v(supervised_blocks);
+    for (Ratio& depth : depth_acceptance) depth.visit_sums(v);
   }
   double mean_loss() const { return block_loss_mean(loss); }
   Ratio accuracy() const { return {static_cast<double>(correct), static_cast<double>(supervised)}; }
@@ -63,6 +77,10 @@ struct DSparkSums {
   Ratio accept_length;
   /// Weighted, predicted minus true acceptance: |·|, ·, and · of the prefix products.
   Ratio confidence_error, confidence_bias, confidence_prefix_bias;
+  /// Per slot, Σ of the prefix products up to it over those up to the slot before: of the tokens whose predecessors
+  /// are accepted, the share that is, too.
+  std::array<Ratio, static_cast<std::size_t>(BlockSize)> depth_acceptance{};
+  ReliabilityCurve reliability;  ///< of the confidence head: predicted and true acceptance of each slot, all alike
 
   /// A block's supervised slots, from slot 0 on; none: the block does not count.
   /// \throws Error on more than a block has
@@ -73,10 +91,11 @@ struct DSparkSums {
     double accepted = 1, predicted = 1, length = 1;
     for (std::size_t k = 0; k < slots.size(); ++k) {
       const DSparkSlot& slot = slots[k];
-      accept_rate[k] += {slot.acceptance, 1};
+      accept_rate[k] += {slot.acceptance, 1}, depth_acceptance[k] += {accepted * slot.acceptance, accepted};
       length += accepted *= slot.acceptance;
       add_losses(slot);
       if (!slot.predicted) continue;
+      reliability.add(*slot.predicted, slot.acceptance);
       predicted *= *slot.predicted;
       const double error = *slot.predicted - slot.acceptance, w = slot.weight;
       confidence_error += {std::abs(error) * w, w}, confidence_bias += {error * w, w};
@@ -88,9 +107,9 @@ struct DSparkSums {
   DSparkSums& operator+=(const DSparkSums& other) {
     loss += other.loss, cross_entropy += other.cross_entropy, distance += other.distance;
     confidence += other.confidence, accept_length += other.accept_length;
-    for (std::size_t k = 0; k < accept_rate.size(); ++k) accept_rate[k] += other.accept_rate[k];
+    detail::add_each(accept_rate, other.accept_rate), detail::add_each(depth_acceptance, other.depth_acceptance);
     confidence_error += other.confidence_error, confidence_bias += other.confidence_bias;
-    confidence_prefix_bias += other.confidence_prefix_bias;
+    confidence_prefix_bias += other.confidence_prefix_bias, reliability += other.reliability;
     return *this;
   }
   /// Calls v(number) for each sum.
@@ -100,6 +119,8 @@ struct DSparkSums {
     for (Ratio& slot : accept_rate) slot.visit_sums(v);
     accept_length.visit_sums(v), confidence_error.visit_sums(v), confidence_bias.visit_sums(v);
     confidence_prefix_bias.visit_sums(v);
+    for (Ratio& depth : depth_acceptance) depth.visit_sums(v);
+    reliability.visit_sums(v);
   }
   double mean_loss() const { return block_loss_mean(loss); }
   bool operator==(const DSparkSums&) const = default;
@@ -145,6 +166,16 @@ struct BlockMetrics {
     const Ratio length = accept_length();
     return length.denominator == 0 ? 1 : length.value();
   }
+  index_t depths() const { return static_cast<index_t>(sums.depth_acceptance.size()); }
+  /// Of the drafted tokens of a depth whose predecessors are all accepted, the share that is, too.
+  /// \throws Error on a depth that there is not
+  Ratio depth_acceptance(index_t depth) const {
+    require_index("BlockMetrics: depth", depth, depths());
+    return sums.depth_acceptance[static_cast<std::size_t>(depth)];
+  }
+  /// How far the confidence head can be believed; of nothing where a draft has none.
+  const ReliabilityCurve& calibration() const requires requires(const Sums& s) { s.reliability; }
+  { return sums.reliability; }
   /// Calls v(name, value) for whatever else there is.
   template <class V>
   void visit(V&& v) const {

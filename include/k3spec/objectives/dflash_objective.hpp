@@ -32,6 +32,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
   using typename Base::Totals;
   using Batch = BlockBatch<E, Draft::target_width>;
   using Target = DFlashTarget<E>;
+  using Sums = DFlashSums<Draft::block_size>;
 
   /// Memory for batches of one size.
   /// \param sequences, length, blocks  of every batch
@@ -45,23 +46,23 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
   // ---- Each throws Error on a batch, a target or a gradient of other shapes, and on an id out of range
 
   /// Loss and counters only.
-  DFlashSums evaluate_only(const D& device, const Weights& w, const Target& target, const Batch& batch) {
+  Sums evaluate_only(const D& device, const Weights& w, const Target& target, const Batch& batch) {
     return run(Call{device, w, nullptr, target, batch}, std::nullopt, {});
   }
 
   /// Loss, counters, and gradients added to d_w, those of Σ weight · loss / (totals.weight + 1e-6).
   /// \param totals           counts summed over all batches of the step; none: this batch's
   /// \param d_target_hidden  of batch.target_hidden [R, target_width]
-  DFlashSums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
-                              const Batch& batch, const std::optional<Totals>& totals = std::nullopt,
-                              const Destination<S>& d_target_hidden = {}) {
+  Sums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
+                        const Batch& batch, const std::optional<Totals>& totals = std::nullopt,
+                        const Destination<S>& d_target_hidden = {}) {
     return run(Call{device, w, &d_w, target, batch}, totals, d_target_hidden);
   }
   /// The same where each rank has one batch of the step: their totals are summed here. The gradients in d_w are this
   /// rank's part: summed over all ranks they are the step's.
   template <Communicator C>
-  DFlashSums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
-                              const Batch& batch, C& comm, const Destination<S>& d_target_hidden = {}) {
+  Sums forward_backward(const D& device, const Weights& w, const GradientWeights& d_w, const Target& target,
+                        const Batch& batch, C& comm, const Destination<S>& d_target_hidden = {}) {
     Totals totals = this->count(batch);
     sum(comm, totals);
     return forward_backward(device, w, d_w, target, batch, totals, d_target_hidden);
@@ -78,7 +79,7 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
     const Batch& batch;
   };
 
-  DFlashSums run(const Call& call, const std::optional<Totals>& totals, const Destination<S>& d_target_hidden) {
+  Sums run(const Call& call, const std::optional<Totals>& totals, const Destination<S>& d_target_hidden) {
     require_shape("target: embed_tokens", call.target.embed_tokens, Draft::vocabulary, Draft::hidden);
     require_shape("target: lm_head", call.target.lm_head, Draft::vocabulary, Draft::hidden);
     return Base::run(call, totals, d_target_hidden);
@@ -118,8 +119,8 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
 
   /// Slots in ascending order, and a block's leading correct ones: a slot without supervision neither ends nor
   /// lengthens them.
-  DFlashSums add_up() const {
-    DFlashSums sums;
+  Sums add_up() const {
+    Sums sums;
     sums.loss.denominator = this->targets_.total_weight();
     index_t i = 0;
     for (index_t block = 0; block < this->span_.sequences * this->span_.blocks; ++block) {
@@ -129,6 +130,8 @@ class DFlashObjective : public BlockObjective<DFlashObjective<Draft, T, ChunkRow
         const index_t r = block * Draft::block_size + k;
         if (this->targets_.supervised(r) == 0) continue;
         const bool hit = drafted_.host(i) == this->targets_.labels(r);
+        // Slot 0, the anchor, is never supervised.
+        if (right) sums.depth_acceptance[static_cast<std::size_t>(k - 1)] += {hit ? 1.0 : 0.0, 1};
         right = right && hit;
         sums.loss.numerator += this->targets_.weights(r) * static_cast<double>(this->cross_entropy_.host(i++));
         sums.correct += hit ? 1 : 0, sums.accept_len_sum += right ? 1 : 0;

@@ -25,6 +25,7 @@ void count_chains(const Batch& batch, index_t steps, index_t r, const Right& rig
   bool counts = true, hit = true;
   for (index_t k = 0; k < reach; ++k) {
     counts = counts && batch.loss_mask(r + k) != 0;
+    sums[k].reached += counts && hit ? 1 : 0;
     hit = hit && right[static_cast<std::size_t>(k)](r) != 0;
     sums[k].chains += counts ? 1 : 0;
     sums[k].prefix_hits += hit ? 1 : 0;

@@ -44,6 +44,7 @@ struct TttStepSums {
   std::int64_t prefix_hits = 0;  ///< chains of drafted tokens that are right up to and including this step
   std::int64_t chains = 0;       ///< chains that are in the loss mask so far, sayable or not
   double alpha = 0;              ///< acceptance rates Σ_v min(p_v, q_v) of the supervised positions; with an LK loss
+  std::int64_t reached = 0;      ///< chains that are in the loss mask so far and right in all steps before this one
 
   TttStepSums& operator+=(const TttStepSums& other) {
     loss += other.loss;
@@ -52,12 +53,13 @@ struct TttStepSums {
     prefix_hits += other.prefix_hits;
     chains += other.chains;
     alpha += other.alpha;
+    reached += other.reached;
     return *this;
   }
   /// Calls v(number) for each sum.
   template <class V>
   void visit_sums(V&& v) {
-    v(loss), v(supervised), v(correct), v(prefix_hits), v(chains), v(alpha);
+    v(loss), v(supervised), v(correct), v(prefix_hits), v(chains), v(alpha), v(reached);
   }
   bool operator==(const TttStepSums&) const = default;
 };
@@ -106,6 +108,10 @@ class TttMetrics {
   Ratio step_accuracy(index_t step) const { return ratio((*this)[step].correct, (*this)[step].supervised); }
   /// How often the first step+1 drafted tokens are all the target's.
   Ratio step_acceptance(index_t step) const { return ratio((*this)[step].prefix_hits, (*this)[step].chains); }
+
+  index_t depths() const { return ttt_steps(); }
+  /// Of the drafted tokens of a step whose predecessors are all the target's, those that are, too.
+  Ratio depth_acceptance(index_t step) const { return ratio((*this)[step].prefix_hits, (*this)[step].reached); }
 
   /// Mean acceptance rate of the supervised positions, where a token is drawn from the draft.
   Ratio step_alpha(index_t step) const { return {(*this)[step].alpha, static_cast<double>((*this)[step].supervised)}; }

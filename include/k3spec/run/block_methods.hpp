@@ -26,7 +26,7 @@ template <class DraftType, Element T, Device D>
 struct DFlashKind {
   using Draft = DraftType;
   using Objective = DFlashObjective<Draft, T, chunk_rows(Draft::vocabulary), D>;
-  using Metrics = BlockMetrics<DFlashSums>;
+  using Metrics = BlockMetrics<typename Objective::Sums>;
   static constexpr Slot slot = Slot::anchor_plus_k;
 
   static void check(const TrainSettings&) {}

@@ -21,8 +21,10 @@
 /// metrics()                              those of nothing
 /// vocabulary(), layer_ids(), conventions(), bytes(settings)
 /// ```
-/// Metrics also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
-/// value) for what else there is; Totals has +=.
+/// Metrics also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), depths() and
+/// depth_acceptance(depth), the acceptance of tokens whose predecessors are accepted; visit(v), which calls v(name,
+/// value) for what else there is; and, of drafts with a confidence head, calibration(), a ReliabilityCurve. Totals has
+/// +=.
 /// defines: TrainingMethod
 
 #include <k3spec/comm/summable.hpp>

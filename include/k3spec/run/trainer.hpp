@@ -31,6 +31,7 @@
 #include <k3spec/run/method.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
+#include <k3spec/run/step_gradients.hpp>
 #include <k3spec/run/text_cutter.hpp>
 #include <k3spec/run/trained_draft.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
@@ -254,7 +255,7 @@ class Trainer {
     draft_.zero_gradients(device_);
     Report report{method_.metrics()};
     report.lr = settings().schedule(next_step());
-    if (add_gradients(windows, own, report.metrics)) {
+    if (add_gradients(device_, settings(), {windows, next_step(), own}, method_, draft_, comm_, report.metrics)) {
       const auto update = draft_.update(device_, report.lr);
       report.grad_norm = update.grad_norm;
       report.skipped = update.skipped;
@@ -264,27 +265,6 @@ class Trainer {
     }
     ++progress_.next_step;
     return report;
-  }
-
-  /// Gradients of this rank's windows, one of its `own` batches after the other, and then of all ranks.
-  /// \returns false where nothing is supervised in any
-  bool add_gradients(const TextWindows& windows, index_t own, Metrics& sums) {
-    const auto w = draft_.parameters().weights();
-    const auto part = [&](index_t i) { return windows.part(i * settings().batch, settings().batch); };
-    const auto at = [&](index_t i) { return MicroBatch{next_step(), comm_.rank() * own + i, i}; };
-    std::optional<typename Method::Totals> totals;
-    if (settings().accumulate > 1) {
-      totals.emplace();
-      for (index_t i = 0; i < own; ++i) *totals += method_.count(device_, w, part(i), at(i));
-      sum(comm_, *totals);
-    }
-    for (index_t i = 0; i < own; ++i) {
-      sums += method_.forward_backward(device_, w, draft_.gradients().weights(), part(i), at(i), totals);
-    }
-    sum(comm_, sums);
-    if (sums.supervised() == 0) return false;
-    comm_.sum(device_, draft_.gradients().flat());
-    return true;
   }
 
   HeldDevice device_;
