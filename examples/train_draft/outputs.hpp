@@ -24,9 +24,11 @@ namespace k3spec::examples {
 /// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
 /// are
 inline void check_outputs(const Options& o) {
-  std::vector<io::NamedPath> inputs{{"--train", o.train}, {"--heldout", o.heldout}};
+  std::vector<io::NamedPath> inputs;
   if (!o.target.empty()) inputs.push_back({"--target", o.target});
   if (!o.features.empty()) inputs.push_back({"--features", o.features});
+  inputs.push_back({"--train", o.train});
+  inputs.push_back({"--heldout", o.heldout});
   if (o.init_from) inputs.push_back({"--init-from", *o.init_from});
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
   io::refuse_inputs({"--out", o.out}, inputs);
