@@ -1,8 +1,9 @@
 # k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [LIBRARIES <library>...] [BARE])
 #
 # Adds the programs train_draft, speculate, capture, inspect, convert_draft and random_target, compiled for a target's
-# config and configs of its drafts, all of which the header defines; names may be qualified. The targets are <name>_train_draft and
-# so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary folder.
+# config and configs of its drafts, all of which the header defines; names may be qualified. The targets are
+# <name>_train_draft and so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary
+# folder.
 #   DRAFTS     one or more. Each is compiled in a unit of its own; types with a comma between them share one, which is
 #              quicker where they are much alike, but takes more memory
 #   LIBRARIES  that the programs are linked with, too; the header may include what they bring

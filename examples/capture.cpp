@@ -197,11 +197,12 @@ int capture(Options o, const examples::StopSignals& stop) {
   }
   const StatesSize size{o.batch, o.length, o.packing};
   using States = TargetStates<TargetConfig, float>;
-  examples::check_memory("--batch, --length and --shard-windows",
-                         States::bytes(size, static_cast<index_t>(plan.taps.size())) +
-                             TargetState<TargetConfig, float>::bytes({o.batch, o.length, 0}) +
-                             sizeof(float) * static_cast<std::uint64_t>(parameter_count<Target>) +
-                             FeatureCapture<TargetConfig, float>::bytes(plan, o.batch));
+  examples::check_memory(
+      "--batch, --length and --shard-windows",
+      States::bytes(size, static_cast<index_t>(plan.taps.size())) +
+          TargetState<TargetConfig, float>::bytes({o.batch, o.length, 0}) +
+          sizeof(float) * static_cast<std::uint64_t>(parameter_count<Target>) +
+          FeatureCapture<TargetConfig, float>::bytes(plan, o.batch, std::max(train.size(), heldout.size())));
   FeatureCapture<TargetConfig, float> work(cpu, std::move(folder), plan, o.batch);
   States states(TeachingTarget<TargetConfig, float>(cpu, checkpoint.weights()), plan.taps, size, cpu);
   fmt::print("{}\n", examples::device_text(o.device));

@@ -22,7 +22,8 @@ for kind in eagle3 dflash dspark; do
   mkdir "$at"
   windows=(--target "$tiny" "${data[@]}" --draft $kind --length 24)
   expect_of capture 0 "62 windows of 24 tokens and 4 held out: " "${windows[@]}" --eval-windows 4 --out "$at/cache"
-  [[ "$output" == *" 2056 bytes per token"* || "$output" == *" 3080 bytes per token"* ]] || fail "sizes: $output"
+  # A word each for the token and the choice, and floats of the last state and of three tapped ones.
+  [[ "$output" == *" $((4 + 4 + (1 + 3) * 128 * 4)) bytes per token"* ]] || fail "sizes: $output"
   small=(--batch 2 --eval-windows 4 --eval-every 3 --steps 6 --save-every 3)
   [[ $kind == eagle3 ]] && small+=(--ttt-steps 2) || small+=(--anchors 3)
   expect_of train_draft 0 "trained 6 of 6 steps" "${windows[@]}" --sampling shuffled "${small[@]}" --out "$at/running"
@@ -74,4 +75,14 @@ for files in 0 1 2 3 4 5 7 9 11 13; do
   expect_of capture 0 "features: " "${pieces[@]}" --out "$dir/killed.$files"
   diff -r "$dir/whole" "$dir/killed.$files" || fail "killed at $files files: other bytes"
 done
+# Interrupted: it ends behind a file, says so, and goes on.
+"$capture" "${pieces[@]}" --out "$dir/stopped" >"$dir/log" 2>&1 &
+while kill -0 $! 2>"$dir/ignored" && [[ $(find "$dir/stopped" -name 'states-*' 2>"$dir/ignored" | wc -l) -lt 2 ]]; do :; done
+kill -INT $!
+status=0
+wait $! || status=$?
+[[ $status -eq 130 ]] && grep -q "stopped by SIGINT: the same command goes on" "$dir/log" ||
+  fail "interrupted: status $status and $(cat "$dir/log")"
+expect_of capture 0 "features: " "${pieces[@]}" --out "$dir/stopped"
+diff -r "$dir/whole" "$dir/stopped" || fail "interrupted: other bytes"
 ((killed >= 8)) || fail "only $killed of 10 captures were killed in time"

@@ -19,6 +19,7 @@
 #include <k3spec/batches/packed_windows.hpp>
 #include <k3spec/batches/stored_features.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>

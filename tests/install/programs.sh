@@ -76,6 +76,11 @@ for part in "model/config.json: agrees with Mine" "latest/config.json: agrees wi
 done
 [[ "$(grep -c '^\(eagle3\|dspark\) .* yes$' "$scratch/log")" == 2 ]] || fail "the same tokens: $(cat "$scratch/log")"
 
+# The header that was written is the user's from then on.
+echo '// my own' >>mine.hpp
+cmake build >/dev/null
+[[ "$(tail -1 mine.hpp)" == '// my own' ]] || fail "k3spec_emit_config wrote over mine.hpp"
+
 expect() {  # <status> <part of the output> <program> <argument>...
   local status="$1" part="$2" found=0 output
   shift 2

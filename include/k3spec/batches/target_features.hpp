@@ -11,6 +11,7 @@
 
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
@@ -19,7 +20,6 @@
 #include <k3spec/core/mirror.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
-#include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/gather_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -202,15 +202,10 @@ class TargetFeatures {
     }
     const auto last = states_.last(slot);
     const auto chosen = of_slot(top_.device, slot);
-    const index_t rows = last.extent(0);
-    for (index_t r = 0; r < rows; r += chunk) {
-      Scope scope(arena_);
-      const index_t n = std::min(chunk, rows - r);
-      Rows<accumulate_t<E>, Config::vocab_size> logits;
-      take_rows(arena_, n, logits);
-      states_.target().compute_logits(device, last.rows(r, n), logits);
-      argmax(device, logits, chosen.rows(r, n));
-    }
+    Scope scope(arena_);
+    Rows<accumulate_t<E>, Config::vocab_size> logits;
+    take_rows(arena_, std::min(chunk, last.extent(0)), logits);
+    target_choices(device, states_.target(), last, logits, chosen);
     mirror_.download(device);
   }
 

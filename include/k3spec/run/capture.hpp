@@ -18,11 +18,11 @@
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/feature_files.hpp>
 #include <k3spec/batches/stored_features.hpp>
+#include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/core/printable.hpp>
 #include <k3spec/io/run_lock.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
-#include <k3spec/ops/argmax.hpp>
 #include <k3spec/run/text_cutter.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -152,10 +152,13 @@ class FeatureCapture {
   }
 
   /// Bytes that it holds beside the states.
-  static std::uint64_t bytes(const FeaturePlan& plan, index_t batch) {
+  /// \param tokens  of the longer data: all of them are held while they are written, as they are read, too
+  static std::uint64_t bytes(const FeaturePlan& plan, index_t batch, index_t tokens) {
     const auto rows = static_cast<std::uint64_t>(plan.shard_windows) * static_cast<std::uint64_t>(plan.length);
     const auto logits = static_cast<std::uint64_t>(std::min(chunk, batch * plan.length) * Config::vocab_size);
-    return rows * plan.bytes_per_token(hidden) + logits * sizeof(accumulate_t<T>);
+    constexpr std::uint64_t per_token = sizeof(index_t) + sizeof(std::int32_t) + sizeof(std::uint8_t);
+    return rows * plan.bytes_per_token(hidden) + logits * sizeof(accumulate_t<T>) +
+           per_token * static_cast<std::uint64_t>(tokens);
   }
 
  private:
@@ -252,14 +255,10 @@ class FeatureCapture {
 
   /// The target's argmax over its whole vocabulary.
   void choose(TargetStates<Given, T, D>& states, index_t rows, index_t row) {
-    std::vector<index_t> top(static_cast<std::size_t>(std::min(chunk, rows)));
-    for (index_t r = 0; r < rows; r += chunk) {
-      const index_t n = std::min(chunk, rows - r);
-      const Rows<accumulate_t<T>, Config::vocab_size> logits(logits_.data(), n);
-      states.target().compute_logits(device_, states.last().rows(r, n), logits);
-      argmax(device_, logits, Vector<index_t>(top.data(), n));
-      std::copy_n(top.data(), n, top_.data() + row + r);
-    }
+    std::vector<index_t> top(static_cast<std::size_t>(rows));
+    const Rows<accumulate_t<T>, Config::vocab_size> logits(logits_.data(), std::min(chunk, rows));
+    target_choices(device_, states.target(), states.last().rows(0, rows), logits, Vector<index_t>(top.data(), rows));
+    std::copy_n(top.data(), rows, top_.data() + row);
   }
 
   D device_;
