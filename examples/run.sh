@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job: installs missing packages, builds the examples, trains an EAGLE-3, a DFlash and a DSpark draft for k3-tiny
 # from random values, lets each draft for the target on held-out text, with as many tokens at a time as it was trained for
-# and with as many as pay, and draws how they learned. `--draft KIND` takes one of them. Other arguments go to train_draft,
+# and with as many as pay, and reports how they learned (report.html). `--draft KIND` takes one of them. Other arguments go to train_draft,
 # e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate gets the same target, drafts, device and threads.
 # Drafts of an earlier run are moved, not removed. The programs are built for this machine, or for what K3SPEC_MARCH in the
 # environment names, in a folder of that name: the tests' build folder, which is for any x86-64-v3, is left alone.
@@ -85,5 +85,5 @@ for kind in "${kinds[@]}"; do
   drafts+=(--draft "$out/$kind/latest")
   logs+=("$kind=${log:-$out/$kind/train.jsonl}")
 done
-"$build/examples/speculate" "${shared[@]}" "${drafts[@]}" --adaptive
-"$build/examples/plot_training" "${logs[@]}" --out "$out/accept_length.svg"
+"$build/examples/speculate" "${shared[@]}" "${drafts[@]}" --adaptive --json "$out/decoding.json"
+"$build/examples/plot_training" "${logs[@]}" --decoding "$out/decoding.json" --out "$out/report.html"

@@ -46,8 +46,8 @@ job="$dir/examples/run.sh" tests="$dir/tests/run.sh"
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *
 cmake --build build/native *
 build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark
-build/native/examples/speculate *
-build/native/examples/plot_training *' "$job" --draft dspark
+build/native/examples/speculate * --json build/drafts-k3-tiny/decoding.json
+build/native/examples/plot_training dspark=* --decoding build/drafts-k3-tiny/decoding.json --out build/drafts-k3-tiny/report.html' "$job" --draft dspark
 called 'cmake -S . -B build * -D K3SPEC_MARCH=x86-64-v3 *
 cmake --build build *
 ctest --test-dir build *' "$tests"
