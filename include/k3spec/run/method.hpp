@@ -20,9 +20,10 @@
 /// metrics()                              those of nothing
 /// vocabulary(), layer_ids(), conventions(), bytes(settings)
 /// ```
-/// Metrics also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name,
-/// value) for what else there is; Totals has +=.
-/// defines: TrainingMethod
+/// The Draft is of the library's kinds or of one's own (run/own_draft.hpp), its parameters those of a layer. Metrics
+/// also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), and visit(v), which calls v(name, value)
+/// for what else there is; Totals has +=.
+/// defines: TrainingMethod, HasBackward
 
 #include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
@@ -33,5 +34,11 @@ namespace K3SPEC_NAMESPACE {
 template <class M>
 concept TrainingMethod =
     Device<typename M::device_type> && Summable<typename M::Metrics> && Summable<typename M::Totals>;
+
+/// Whether there is a function for the gradients.
+template <class M>
+concept HasBackward = requires {
+  &M::forward_backward;
+};
 
 }  // namespace K3SPEC_NAMESPACE
