@@ -95,7 +95,7 @@ int run(const Job& job, F&& make_setup) {
   check_windows(train, o.settings, 1);
   check_windows(heldout, o.settings, o.settings.batch);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
-    const std::string warning = mask_token_warning<typename Trainer::Config>();
+    const std::string warning = mask_token_warning<typename Trainer::Draft::config>();
     if (!warning.empty()) say("warning: " + warning);
   }
   std::optional<LoadedDraft<Draft, float>> draft;

@@ -63,6 +63,7 @@
 #include <k3spec/run/fresh_draft.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
+#include <k3spec/run/own_draft.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/settings_json.hpp>

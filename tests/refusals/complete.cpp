@@ -27,6 +27,7 @@ const std::map<std::string, std::string> exempt = {
     {"decode/no_draft.hpp append", "does nothing"},
     {"decode/no_draft.hpp draft", "does nothing"},
     {"drafts/block_layer.hpp attention_problem", "says what attention is of, which compares the shapes"},
+    {"decode/target_rows.hpp forward", "the engine's to refuse: see require_forward"},
     {"decode/speculative.hpp SpeculativeDecoder", "its layers are the session's to count: see taps"},
 };
 

@@ -21,11 +21,11 @@
 /// metrics()                              those of nothing
 /// vocabulary(), layer_ids(), conventions(), bytes(settings)
 /// ```
-/// Metrics also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), depths() and
-/// depth_acceptance(depth), the acceptance of tokens whose predecessors are accepted; visit(v), which calls v(name,
-/// value) for what else there is; and, of drafts with a confidence head, calibration(), a ReliabilityCurve. Totals has
-/// +=.
-/// defines: TrainingMethod
+/// The Draft is of the library's kinds or of one's own (run/own_draft.hpp), its parameters those of a layer. Metrics
+/// also has +=, loss(), supervised(), accuracy(), simulated_accept_length(), depths() and depth_acceptance(depth), the
+/// acceptance of tokens whose predecessors are accepted; visit(v), which calls v(name, value) for what else there is;
+/// and, of drafts with a confidence head, calibration(), a ReliabilityCurve. Totals has +=.
+/// defines: TrainingMethod, HasBackward
 
 #include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
@@ -36,5 +36,11 @@ namespace K3SPEC_NAMESPACE {
 template <class M>
 concept TrainingMethod =
     Device<typename M::device_type> && Summable<typename M::Metrics> && Summable<typename M::Totals>;
+
+/// Whether there is a function for the gradients.
+template <class M>
+concept HasBackward = requires {
+  &M::forward_backward;
+};
 
 }  // namespace K3SPEC_NAMESPACE

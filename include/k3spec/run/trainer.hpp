@@ -24,11 +24,11 @@
 #include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
-#include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/fresh_draft.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
+#include <k3spec/run/own_draft.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/step_gradients.hpp>
@@ -47,9 +47,9 @@ class Trainer {
   using D = typename Method::device_type;
   // Not in the head: there g++ would look at the Method without its access rules, and a config's forgotten field.
   static_assert(TrainingMethod<Method> && Communicator<Comm, D>);
+  static_assert(HasBackward<Method>, "Trainer: the method has no forward_backward, so no gradients");
   using Draft = typename Method::Draft;
   using Target = typename Method::Target;
-  using Config = typename Draft::config;
   using Metrics = typename Method::Metrics;
   using Setup = typename Method::Setup;
 
@@ -72,7 +72,7 @@ class Trainer {
     }
     Method::check(setup, settings);
     // A run that could not be saved does not begin.
-    io::draft_config_json<Draft::kind, Config>(setup.layer_ids, dtype_of<T>, setup.conventions);
+    draft_config_of<Draft>(setup.layer_ids, dtype_of<T>, setup.conventions);
   }
 
   /// Whether a run of this setup and these settings can go on from a checkpoint, as far as that shows before a target
@@ -234,7 +234,7 @@ class Trainer {
   }
 
   io::json config_json() const {
-    return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
+    return draft_config_of<Draft>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
   /// What a rank does that the others wait for: where it fails, they are told.
