@@ -20,6 +20,9 @@ give_up() {  # a command line that cannot be meant
 target=examples/data/k3-tiny out="" resume="" help="" device=cpu log=""
 kinds=(eagle3 dflash dspark)
 threads=()
+# Muon learns these in fewer steps than AdamW (bench/RESULTS.md). A rate or an optimizer of the caller's own, and a run that
+# has them already, go before.
+optimizer=(--optimizer muon --muon-scale original --lr 0.02)
 here() { [[ "$1" == /* ]] && echo "$1" || echo "$start/$1"; }  # a path as the caller meant it
 arguments=()
 while (($#)); do
@@ -35,6 +38,9 @@ while (($#)); do
       value="$2"
       shift 2 ;;
     *) shift ;;
+  esac
+  case "$name" in
+    --optimizer* | --lr | --lr=* | --muon-* | --resume) optimizer=() ;;
   esac
   case "$name" in
     --draft) kinds=("$value") ;;
@@ -81,7 +87,8 @@ fi
 shared=(--device "$device" "${threads[@]}" --target "$target")
 drafts=() logs=()
 for kind in "${kinds[@]}"; do
-  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${arguments[@]}"
+  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${optimizer[@]}" \
+    "${arguments[@]}"
   drafts+=(--draft "$out/$kind/latest")
   logs+=("$kind=${log:-$out/$kind/train.jsonl}")
 done
