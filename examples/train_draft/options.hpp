@@ -26,7 +26,7 @@ namespace k3spec::examples {
 struct Options {
   std::filesystem::path target, features, train, heldout, out, log;
   TrainSettings settings;
-  double minutes = 4;
+  double minutes = 2;
   std::optional<double> epochs;   ///< to train, instead of minutes or steps
   std::optional<DType> bin_type;  ///< of the tokens in files *.bin
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
