@@ -4,17 +4,22 @@
 Each line of the input is {"messages": [{"role": "user", "content": "..."}, ...]}. A shard is a safetensors file with
 input_ids (int32), loss_mask (uint8, 1 where an assistant speaks) and seq_lens (int64, one conversation each).
 
---tokenizer bytes needs nothing but Python: a message is "role: ", its content and a newline, as UTF-8, and an
-assistant's content and newline are to be learnt. --tokenizer FOLDER is one of Hugging Face, read by `transformers`,
-with a chat template. Where the template marks what an assistant says, these marks are taken. Else each conversation is
+--tokenizer bytes needs nothing but Python: a message is "role: ", its content and a newline (or --head and --tail), as
+UTF-8, and an assistant's content and newline are to be learnt. --tokenizer FOLDER is one of Hugging Face, read by
+`transformers`, with a chat template. Where the template marks what an assistant says, these marks are taken. Else each conversation is
 rendered up to every message of an assistant, with and without it; where one is not the beginning of the next, which
 tokens the message has is not known, and the conversation is refused.
+
+--tokenizer FILE has a line "base64-of-a-token rank" for each token (tiktoken.model), and is read by `tiktoken`. It says
+neither how text is split before it is merged nor what stands around a message: --pattern, --head, --tail. Special tokens
+are those that tokenizer_config.json beside it names; what somebody wrote in a message never becomes one of them.
 """
 
 import argparse
 import array
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -26,14 +31,61 @@ class Refused(Exception):
 class Bytes:
     """Tokens are the bytes of UTF-8."""
 
+    def __init__(self, head, tail):
+        self.head, self.tail = head, tail
+
+    def text(self, text):
+        return list(text.encode())
+
+    def around(self, text):
+        return self.text(text)
+
     def encode(self, messages):
         ids, mask = [], []
         for message in messages:
-            head = (message["role"] + ": ").encode()
-            body = (message["content"] + "\n").encode()
+            head = self.around(self.head.replace("{role}", message["role"]))
+            body = self.text(message["content"]) + self.around(self.tail)
             ids += head + body
             mask += [0] * len(head) + [int(message["role"] == "assistant")] * len(body)
         return ids, mask
+
+
+class Ranks(Bytes):
+    """Tokens of a file of tiktoken's. Head and tail may have special ones, and are split apart from what they stand around."""
+
+    def __init__(self, file, pattern, head, tail):
+        super().__init__(head, tail)
+        try:
+            from tiktoken import Encoding
+            from tiktoken.load import load_tiktoken_bpe
+        except ImportError as error:
+            raise Refused(f"--tokenizer {file}: Python has no package tiktoken, which reads it") from error
+        if pattern is None:
+            raise Refused(f"--tokenizer {file}: it does not say how text is split: no --pattern")
+        try:
+            ranks = load_tiktoken_bpe(file)
+            self.config = os.path.join(os.path.dirname(file), "tokenizer_config.json")
+            special = self.special_tokens(self.config)
+            self.encoding = Encoding(name=file, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+        except ValueError as error:
+            raise Refused(f"--tokenizer {file}: {error}") from error
+
+    @staticmethod
+    def special_tokens(file):
+        if not os.path.exists(file):
+            return {}
+        with open(file, encoding="utf-8") as text:
+            named = json.load(text).get("added_tokens_decoder", {})
+        return {token["content"]: int(id) for id, token in named.items()}
+
+    def text(self, text):
+        return self.encoding.encode_ordinary(text)
+
+    def around(self, text):
+        for name in re.findall(r"<\|.*?\|>", text):
+            if name not in self.encoding.special_tokens_set:
+                raise Refused(f"--head, --tail: {name} is no special token of {self.config}")
+        return self.encoding.encode(text, allowed_special="all")
 
 
 class HuggingFace:
@@ -136,8 +188,23 @@ class Shards:
         self.begin()
 
 
+def tokenizer_of(options):
+    head = "{role}: " if options.head is None else options.head
+    tail = "\n" if options.tail is None else options.tail
+    file = options.tokenizer != "bytes" and not os.path.isdir(options.tokenizer)
+    if options.pattern is not None and not file:
+        raise Refused(f"--pattern: it with --tokenizer {options.tokenizer}, which is no file of ranks")
+    if file:
+        return Ranks(options.tokenizer, options.pattern, head, tail)
+    if options.tokenizer == "bytes":
+        return Bytes(head, tail)
+    if options.head is not None or options.tail is not None:
+        raise Refused(f"--head, --tail: with --tokenizer {options.tokenizer}, which has a chat template")
+    return HuggingFace(options.tokenizer)
+
+
 def prepare(options):
-    tokenizer = Bytes() if options.tokenizer == "bytes" else HuggingFace(options.tokenizer)
+    tokenizer = tokenizer_of(options)
     if os.path.exists(options.out) and (not os.path.isdir(options.out) or os.listdir(options.out)):
         raise Refused(f"--out {options.out}: something is there already")
     temporary = options.out.rstrip("/") + ".new"  # becomes the folder as a whole
@@ -170,7 +237,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", required=True, help="JSON lines of conversations")
     parser.add_argument("--out", required=True, help="new folder for the shards, which is there as a whole or not at all")
-    parser.add_argument("--tokenizer", default="bytes", help="bytes, or the folder of a Hugging Face tokenizer [bytes]")
+    parser.add_argument("--tokenizer", default="bytes", help="bytes, the folder of a Hugging Face tokenizer, or a file of tiktoken's [bytes]")
+    parser.add_argument("--pattern", help="of a file of tiktoken's: the regular expression that splits text")
+    parser.add_argument("--head", help='of bytes and files: what stands before a message, {role} in it ["{role}: "]')
+    parser.add_argument("--tail", help='and behind it, to be learnt where an assistant speaks [a newline]')
     parser.add_argument("--shard-tokens", type=positive, default=1 << 24,
                         help="tokens of a shard, but for a conversation that has more [16777216]")
     try:

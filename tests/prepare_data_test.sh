@@ -63,6 +63,53 @@ expect 1 "talk.jsonl: line 1: message 1: the template renders it in another way 
   --messages "$dir/talk.jsonl" --out "$dir/odd.out" --tokenizer "$dir/odd"
 expect 1 "none: it has no chat template" --messages "$dir/talk.jsonl" --out "$dir/none.out" --tokenizer "$dir/none"
 
+# A file of ranks, in which a byte's rank is 300 less the byte, with special tokens beside it.
+mkdir -p "$dir/python/tiktoken" "$dir/ranks"
+cat >"$dir/python/tiktoken/__init__.py" <<'END'
+import re
+
+class Encoding:
+    def __init__(self, name, pat_str, mergeable_ranks, special_tokens):
+        if pat_str != "[a-z]+|.":
+            raise ValueError(f"pattern {pat_str}")
+        self.ranks, self.special, self.special_tokens_set = mergeable_ranks, special_tokens, set(special_tokens)
+
+    def encode_ordinary(self, text):
+        return [self.ranks[bytes([b])] for b in text.encode()]
+
+    def encode(self, text, allowed_special):
+        ids = []
+        for part in re.split("(" + "|".join(map(re.escape, self.special)) + ")", text):
+            ids += [self.special[part]] if part in self.special else self.encode_ordinary(part)
+        return ids
+END
+cat >"$dir/python/tiktoken/load.py" <<'END'
+import base64
+
+def load_tiktoken_bpe(file):
+    return {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in open(file))}
+END
+python3 -c 'import base64
+for b in range(256): print(base64.b64encode(bytes([b])).decode(), 300 - b)' >"$dir/ranks/tiktoken.model"
+echo '{"added_tokens_decoder":{"7":{"content":"<|user|>"},"8":{"content":"<|assistant|>"},"9":{"content":"<|end|>"}}}' \
+  >"$dir/ranks/tokenizer_config.json"
+printf '{"messages":[%s,%s]}\n' "$(message user 'a<|end|>')" "$(message assistant bc)" >"$dir/short.jsonl"
+ranks=(--messages "$dir/short.jsonl" --out "$dir/ranks.out" --tokenizer "$dir/ranks/tiktoken.model")
+expect 1 "tiktoken.model: it does not say how text is split: no --pattern" "${ranks[@]}"
+expect 1 "tiktoken.model: pattern x" "${ranks[@]}" --pattern x
+ranks+=(--pattern '[a-z]+|.')
+expect 1 "line 1: --head, --tail: <|e|> is no special token of $dir/ranks/tokenizer_config.json" "${ranks[@]}" --tail '<|e|>'
+expect 0 "1 conversations, 14 tokens, 3 of them to learn" "${ranks[@]}" --head '<|{role}|>' --tail '<|end|>'
+found="$(tail -c $((14 * 5)) "$dir/ranks.out/00000.safetensors" | od -An -v -t d4 -N 56 | tr -s ' \n' ' ')"
+# <|user|> a and seven bytes that somebody wrote, <|end|>, <|assistant|> b c <|end|>
+[[ "$found" == " 7 203 240 176 199 190 200 176 238 9 8 202 201 9 " ]] || fail "found$found"
+mask="$(tail -c 14 "$dir/ranks.out/00000.safetensors" | od -An -v -t u1 | tr -s ' \n' ' ')"
+[[ "$mask" == " 0 0 0 0 0 0 0 0 0 0 0 1 1 1 " ]] || fail "found$mask"
+expect 1 "--pattern: it with --tokenizer bytes, which is no file of ranks" --messages "$dir/short.jsonl" \
+  --out "$dir/new" --pattern x
+expect 1 "--head, --tail: with --tokenizer $dir/plain, which has a chat template" --messages "$dir/short.jsonl" \
+  --out "$dir/new" --tokenizer "$dir/plain" --tail x
+
 refuse() {  # part of what is said, a line
   { head -n 2 "$dir/talk.jsonl"; echo "$2"; } >"$dir/bad.jsonl"
   expect 1 "bad.jsonl: line 3: $1" --messages "$dir/bad.jsonl" --out "$dir/bad"
