@@ -6,13 +6,13 @@ input_ids (int32), loss_mask (uint8, 1 where an assistant speaks) and seq_lens (
 
 --tokenizer bytes needs nothing but Python: a message is "role: ", its content and a newline (or --head and --tail), as
 UTF-8, and an assistant's content and newline are to be learnt. --tokenizer FOLDER is one of Hugging Face, read by
-`transformers`, with a chat template. Where the template marks what an assistant says, these marks are taken. Else each conversation is
-rendered up to every message of an assistant, with and without it; where one is not the beginning of the next, which
-tokens the message has is not known, and the conversation is refused.
+`transformers`, with a chat template. Where the template marks what an assistant says, these marks are taken. Else each
+conversation is rendered up to every message of an assistant, with and without it; where one is not the beginning of the
+next, which tokens the message has is not known, and the conversation is refused.
 
 --tokenizer FILE has a line "base64-of-a-token rank" for each token (tiktoken.model), and is read by `tiktoken`. It says
-neither how text is split before it is merged nor what stands around a message: --pattern, --head, --tail. Special tokens
-are those that tokenizer_config.json beside it names; what somebody wrote in a message never becomes one of them.
+neither how text is split before it is merged nor what stands around a message: --pattern, --head, --tail. Special
+tokens are those that tokenizer_config.json beside it names; what somebody wrote in a message never becomes one of them.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Bytes:
 
 
 class Ranks(Bytes):
-    """Tokens of a file of tiktoken's. Head and tail may have special ones, and are split apart from what they stand around."""
+    """Tokens of a file of tiktoken's. Head and tail may have special ones, and are split apart from the content."""
 
     def __init__(self, file, pattern, head, tail):
         super().__init__(head, tail)
@@ -237,7 +237,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", required=True, help="JSON lines of conversations")
     parser.add_argument("--out", required=True, help="new folder for the shards, which is there as a whole or not at all")
-    parser.add_argument("--tokenizer", default="bytes", help="bytes, the folder of a Hugging Face tokenizer, or a file of tiktoken's [bytes]")
+    parser.add_argument("--tokenizer", default="bytes",
+                        help="bytes, the folder of a Hugging Face tokenizer, or a file of tiktoken's [bytes]")
     parser.add_argument("--pattern", help="of a file of tiktoken's: the regular expression that splits text")
     parser.add_argument("--head", help='of bytes and files: what stands before a message, {role} in it ["{role}: "]')
     parser.add_argument("--tail", help='and behind it, to be learnt where an assistant speaks [a newline]')

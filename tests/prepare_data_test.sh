@@ -98,7 +98,8 @@ ranks=(--messages "$dir/short.jsonl" --out "$dir/ranks.out" --tokenizer "$dir/ra
 expect 1 "tiktoken.model: it does not say how text is split: no --pattern" "${ranks[@]}"
 expect 1 "tiktoken.model: pattern x" "${ranks[@]}" --pattern x
 ranks+=(--pattern '[a-z]+|.')
-expect 1 "line 1: --head, --tail: <|e|> is no special token of $dir/ranks/tokenizer_config.json" "${ranks[@]}" --tail '<|e|>'
+expect 1 "line 1: --head, --tail: <|e|> is no special token of $dir/ranks/tokenizer_config.json" \
+  "${ranks[@]}" --tail '<|e|>'
 expect 0 "1 conversations, 14 tokens, 3 of them to learn" "${ranks[@]}" --head '<|{role}|>' --tail '<|end|>'
 found="$(tail -c $((14 * 5)) "$dir/ranks.out/00000.safetensors" | od -An -v -t d4 -N 56 | tr -s ' \n' ' ')"
 # <|user|> a and seven bytes that somebody wrote, <|end|>, <|assistant|> b c <|end|>
