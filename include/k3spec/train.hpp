@@ -55,6 +55,7 @@
 #include <k3spec/run/block_methods.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
+#include <k3spec/run/heldout_progress.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
 #include <k3spec/run/run_sources.hpp>

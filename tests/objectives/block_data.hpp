@@ -49,8 +49,8 @@ struct DFlash {
   Batch batch(const BlockBatch<double, Draft::target_width>& b, const double*) const { return b; }
   /// \param among  totals, or a communicator
   template <class O, class Among>
-  Sums run(O& o, const Parameters<Draft, double>& w, const Draft::Weights<double>& d_w, const Batch& b,
-                 Among& among, const Matrix<double>& d_x) const {
+  Sums run(O& o, const Parameters<Draft, double>& w, const Draft::Weights<double>& d_w, const Batch& b, Among& among,
+           const Matrix<double>& d_x) const {
     const DFlashTarget<double> target{Matrix<const double>(embed.data(), Draft::vocabulary, Draft::hidden),
                                       Matrix<const double>(head.data(), Draft::vocabulary, Draft::hidden)};
     return o.forward_backward(Cpu{2}, w.weights(), d_w, target, b, among, d_x);

@@ -244,6 +244,9 @@ TEST_CASE("what a run learns from comes back, and must be there") {
   }
   refuse("sources", nullptr, "trainer.json: sources: target: found nothing, wanted a fingerprint");
   refuse("sources.target", nullptr, "trainer.json: sources: target: found null, wanted 16 hexadecimal digits");
+  refuse("heldout.looks_since", -1, "trainer.json: heldout: looks_since: found -1, wanted a count");
+  refuse("heldout.best_look", 0.5,
+         "trainer.json: heldout: best_look: found 0.5, wanted a number of at least 1, or null");
   refuse("sources.training_text", "0123456789abcdeX", "sources: training_text: found \"0123456789abcdeX\"");
   refuse("sources.training_text", "0123456789abcdef", "sources: heldout_text: found null");
 }
