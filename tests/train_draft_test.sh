@@ -39,10 +39,52 @@ expect 0 "trained 6 of 6 steps" "${small[@]}" --out "$dir/c" --resume --steps 6
 [[ "$output" == *"6 steps instead of 4: after step 4 the rate is "* ]] || fail "nothing is said of the rate: $output"
 grep -q '"total_steps": 6' "$dir/c/latest/trainer.json" || fail "the run does not have its new number of steps"
 
+# Several sets are looked at; the first one decides, and alone is what a resumed run must have again.
+head -c 2000 "$tiny/train.txt" >"$dir/seen.txt"
+sets=("${small[@]}" --heldout "first=$tiny/heldout.txt" --heldout "$dir/seen.txt")
+expect 0 "trained 4 of 4 steps" "${sets[@]}" --out "$dir/sets" --steps 4 --save-every 2 --progress lines
+[[ "$output" == *"step 3: held-out first loss "*"step 3: held-out seen.txt loss "* ]] || fail "a set is not noted: $output"
+same "$dir/a/latest" "$dir/sets/latest"
+looks() { grep -o '"heldout":{.*' "$1/train.jsonl"; }
+diff <(looks "$dir/a") <(looks "$dir/sets" | sed 's/,"heldout_sets".*/}/') || fail "the first set is looked at otherwise"
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/seen" --steps 4 --save-every 2 --heldout "$dir/seen.txt"
+set_of() { sed -n 's/.*"heldout_sets":{"first":{[^}]*},"seen.txt":{\([^}]*\)}}}$/\1/p' "$1/train.jsonl"; }
+diff <(looks "$dir/seen" | sed 's/^"heldout":{\(.*\)}}$/\1/') <(set_of "$dir/sets") || fail "the second set is looked at otherwise"
+expect 2 "--heldout: found two sets called 'seen.txt', wanted NAME=FILE with a name of its own" \
+  "${small[@]}" --heldout "$dir/seen.txt" --heldout "seen.txt=$tiny/heldout.txt" --out "$dir/e" --steps 1
+for given in "=$dir/seen.txt" "name="; do
+  expect 2 "--heldout: found '$given', wanted NAME=FILE" "${small[@]}" --heldout "$given" --out "$dir/e" --steps 1
+done
+expect 1 "--log: found $dir/seen.txt, which is also --heldout" "${sets[@]}" --out "$dir/e" --steps 1 --log "$dir/seen.txt"
+printf 'short' >"$dir/short.txt"
+expect 1 "short.txt: found 5 bytes, wanted " "${small[@]}" --heldout "$dir/seen.txt" --heldout "$dir/short.txt" \
+  --out "$dir/e" --steps 1
+
 # Between its beginning and its end a run need not look or save.
 expect 0 "trained 4 of 4 steps" "${small[@]:0:8}" --eval-windows 2 --out "$dir/unseen" --steps 4 --eval-every 0 --save-every 0
 [[ "$(grep -c '"heldout"' "$dir/unseen/train.jsonl")" == 2 && "$(echo "$dir"/unseen/step-*)" == "$dir/unseen/step-00000004" ]] ||
   fail "looks and checkpoints on the way: $(ls "$dir/unseen"; cat "$dir/unseen/train.jsonl")"
+
+# A run may end when it gets no better, after the same step wherever it was stopped; the best checkpoint stays.
+stale=("${small[@]:0:8}" --eval-windows 2 --eval-every 1 --save-every 2 --keep 1 --early-stop 3)
+expect 0 "trained 3 of 9 steps in " "${stale[@]}" --out "$dir/stale" --steps 9 --lr 0
+[[ "$output" == *": no look was better any more"*"best checkpoint: $dir/stale/best, simulated accept length "* ]] ||
+  fail "nothing is said of the end: $output"
+[[ "$(readlink "$dir/stale/best")" == step-00000002 && "$(readlink "$dir/stale/latest")" == step-00000003 ]] ||
+  fail "the first of equals is not the best: $(ls -l "$dir/stale")"
+cp -r "$dir/stale" "$dir/stale.resumed"
+ln -sfn step-00000002 "$dir/stale.resumed/latest" && ln -sfn step-00000003 "$dir/stale.resumed/best"
+expect 0 "trained 3 of 9 steps in " "${stale[@]}" --out "$dir/stale.resumed" --resume
+same "$dir/stale/latest" "$dir/stale.resumed/latest"
+[[ "$(readlink "$dir/stale.resumed/best")" == step-00000002 ]] || fail "another checkpoint is the best when resumed"
+expect 0 "trained 3 of 9 steps, 3 looks without a better one: nothing is left to do" "${stale[@]}" --out "$dir/stale" --resume
+expect 0 "trained 4 of 9 steps in " "${stale[@]:0:16}" --out "$dir/stale" --resume --early-stop 4
+# A checkpoint from before there were looks in it goes on.
+sed -i '/"heldout": {/,/}/d' "$dir/stale.resumed/latest/trainer.json"
+expect 0 "trained 7 of 9 steps in " "${stale[@]}" --out "$dir/stale.resumed" --resume
+expect 2 "--early-stop: found it with --eval-every 0, wanted looks on the way" \
+  "${small[@]:0:8}" --eval-every 0 --early-stop 2 --out "$dir/e" --steps 1
+expect 1 "--log: found $dir/e/best, which is the checkpoints' own" "${small[@]}" --out "$dir/e" --steps 1 --log "$dir/e/best"
 
 # The other kinds go on, too, and keep their kind.
 blocks=(--target "$tiny" --batch 2 --length 24 --anchors 3 --eval-windows 2 --eval-every 3)
@@ -367,9 +409,10 @@ done
 # Folders of somebody's own stay, whatever they are called; so do checkpoints of a run from before there were manifests.
 mkdir -p "$dir/own"/{step-7,step-00000002,step-00000500,step-notes.tmp}
 for name in "$dir/own"/*; do echo mine >"$name/notes"; done
-expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/own" --steps 3 --save-every 1 --keep 1
+expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/own" --steps 3 --save-every 1 --keep 1 --lr 0
 expect 0 "trained 5 of 5 steps" "${small[@]}" --out "$dir/own" --resume --steps 5 --save-every 1 --keep 1
-[[ "$(cd "$dir/own" && echo *)" == "latest step-00000002 step-00000005 step-00000500 step-7 step-notes.tmp train.jsonl" ]] ||
+# With a rate of 0 all are as good, and the first one is the best.
+[[ "$(cd "$dir/own" && echo *)" == "best latest step-00000001 step-00000002 step-00000005 step-00000500 step-7 step-notes.tmp train.jsonl" ]] ||
   fail "found $(ls "$dir/own")"
 for name in step-7 step-00000002 step-00000500 step-notes.tmp; do
   [[ "$(cat "$dir/own/$name/notes")" == mine ]] || fail "$name is gone"
@@ -378,7 +421,7 @@ cp -r "$dir/a" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
 unmarked=("${small[@]}" --out "$dir/unmarked" --resume --save-every 1 --keep 1)
 expect 0 "note: $dir/unmarked: nothing says whether this run wrote step-00000002, step-00000004: they stay until" "${unmarked[@]}" --steps 6
 expect 0 "trained 7 of 7 steps" "${unmarked[@]}" --steps 7
-[[ "$output" != *note* && "$(cd "$dir/unmarked" && echo step*)" == "step-00000002 step-00000004 step-00000007" ]] ||
+[[ "$output" != *note* && "$(cd "$dir/unmarked" && echo step*)" == "step-00000002 step-00000004"*" step-00000007" ]] ||
   fail "found $(ls "$dir/unmarked") and: $output"
 
 # One run to a folder: a second is told which process is at work. One that was killed is in nobody's way.

@@ -1,9 +1,11 @@
 // Trains a draft for a Kimi K3 target on tokens, and prints how many tokens a target forward would yield with it.
 // Compiled for the types that k3spec_add_programs names.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
@@ -60,7 +62,9 @@ void take_settings(Options& o, const TrainerProgress& progress) {
 void complete(Options& o) {
   refuse_others_flags(o);
   if (o.train.empty()) o.train = o.target / "train.txt";
-  if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
+  if (o.heldout_given.empty()) o.heldout_given = {(o.target / "heldout.txt").string()};
+  o.heldout_files = examples::heldout_files(o.heldout_given);
+  o.heldout = o.heldout_files.front().path;
   if (o.log.empty()) o.log = o.out / "train.jsonl";
   // 0: never on the way.
   if (o.eval_every == 0) o.eval_every = WarmupCosine::max_steps + 1;
@@ -101,8 +105,10 @@ bool finished(Options& o, const fs::path& checkpoint) {
   const TrainerProgress saved = read_trainer_progress(checkpoint);
   take_settings(o, saved);
   const index_t total = o.total_steps.value_or(saved.settings.schedule.total_steps);
-  if (saved.next_step < total) return false;
-  fmt::print("trained {} of {} steps: nothing is left to do\ndraft: {}\n", saved.next_step, total,
+  const bool stale = o.early_stop && saved.heldout.looks_since >= *o.early_stop && !o.other_data;
+  if (saved.next_step < total && !stale) return false;
+  fmt::print("trained {} of {} steps{}: nothing is left to do\ndraft: {}\n", saved.next_step, total,
+             stale ? fmt::format(", {} looks without a better one", saved.heldout.looks_since) : "",
              printable((o.out / CheckpointDirectory::latest_name).string()));
   return true;
 }
@@ -156,12 +162,16 @@ int train(Options o, const examples::StopSignals& stop) {
     check_settings(o);
   }
   examples::check_outputs(o);
-  examples::check_memory("--train and --heldout", io::held_bytes(o.train) + io::held_bytes(o.heldout));
+  std::uint64_t bytes = io::held_bytes(o.train);
+  for (const auto& file : o.heldout_files) bytes += io::held_bytes(file.path);
+  examples::check_memory("--train and --heldout", bytes);
   CheckpointDirectory checkpoints(o.out, o.keep);
   examples::take_folder(checkpoints, latest, o.resume);
   const auto held = examples::check_log(o);
   const auto [train, heldout] = examples::open_data(o);
-  const Job job{o, cpu, train, heldout, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
+  auto further = examples::open_further(o.heldout_files, examples::TargetConfig::vocab_size, o.bin_type);
+  const Job job{o,           cpu,  train,      heldout, std::move(further), o.resume ? latest : std::nullopt,
+                o.init_from, stop, checkpoints};
   return examples::with_draft(type, [&]<class Config> { return examples::train<Config>(job); });
 }
 

@@ -24,7 +24,8 @@ namespace k3spec::examples {
 /// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
 /// are
 inline void check_outputs(const Options& o) {
-  std::vector<io::NamedPath> inputs{{"--target", o.target}, {"--train", o.train}, {"--heldout", o.heldout}};
+  std::vector<io::NamedPath> inputs{{"--target", o.target}, {"--train", o.train}};
+  for (const HeldoutFile& file : o.heldout_files) inputs.push_back({"--heldout", file.path});
   if (o.init_from) inputs.push_back({"--init-from", *o.init_from});
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
   io::refuse_inputs({"--out", o.out}, inputs);
@@ -33,7 +34,8 @@ inline void check_outputs(const Options& o) {
   refuse_runs_own({"--log", o.log});
   const auto within = io::whole_path(o.log).lexically_relative(io::whole_path(o.out));
   const std::string first = within.empty() ? "" : within.begin()->string();
-  if (first == CheckpointDirectory::latest_name || checkpoint_step(first)) {
+  const bool link = first == CheckpointDirectory::latest_name || first == CheckpointDirectory::best_name;
+  if (link || checkpoint_step(first)) {
     throw Error("--log", o.log.string() + ", which is the checkpoints' own", "another place");
   }
 }

@@ -92,6 +92,7 @@ int run(const Job& job, F&& make_setup) {
   const TokenData &train = job.train, &heldout = job.heldout;
   check_windows(train, o.settings, 1);
   check_windows(heldout, o.settings, o.settings.batch);
+  for (const HeldoutSet& set : job.further) check_windows(set.data, o.settings, o.settings.batch);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
     const std::string warning = mask_token_warning<typename Trainer::Config>();
     if (!warning.empty()) say("warning: " + warning);
