@@ -1,8 +1,9 @@
 # k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [LIBRARIES <library>...] [BARE])
 #
-# Adds the programs train_draft, speculate, inspect, convert_draft and random_target, compiled for a target's config and
-# configs of its drafts, all of which the header defines; names may be qualified. The targets are <name>_train_draft and
-# so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary folder.
+# Adds the programs train_draft, speculate, capture, inspect, convert_draft and random_target, compiled for a target's
+# config and configs of its drafts, all of which the header defines; names may be qualified. The targets are
+# <name>_train_draft and so on, and <name>, which builds all; the programs lie in the folder <name> of the current binary
+# folder.
 #   DRAFTS     one or more. Each is compiled in a unit of its own; types with a comma between them share one, which is
 #              quicker where they are much alike, but takes more memory
 #   LIBRARIES  that the programs are linked with, too; the header may include what they bring
@@ -17,6 +18,23 @@ function(k3spec_programs_folder out)
   endif()
   get_filename_component(folder ${folder} ABSOLUTE)
   set(${out} ${folder} PARENT_SCOPE)
+endfunction()
+
+# k3spec_include_folders(<out> <library>...): where headers are found by what is linked with k3spec and the libraries.
+function(k3spec_include_folders out)
+  set(includes "")
+  foreach(library k3spec::k3spec Eigen3::Eigen fmt::fmt k3spec::rapidjson CLI11::CLI11 ${ARGN})
+    if(TARGET ${library})
+      get_target_property(of_library ${library} INTERFACE_INCLUDE_DIRECTORIES)
+      if(of_library)
+        list(APPEND includes ${of_library})
+      endif()
+    endif()
+  endforeach()
+  list(TRANSFORM includes REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1")
+  list(FILTER includes EXCLUDE REGEX "\\$<")
+  list(REMOVE_DUPLICATES includes)
+  set(${out} ${includes} PARENT_SCOPE)
 endfunction()
 
 # k3spec_check_types(<name> <header> <include folders> <target> <draft>...): whether the header compiles, and defines
@@ -134,18 +152,7 @@ function(k3spec_add_programs name)
                         "${arg_TARGET}")
   endif()
   string(REPLACE "," ";" types "${arg_TARGET};${arg_DRAFTS}")
-  set(includes "")
-  foreach(library k3spec::k3spec Eigen3::Eigen fmt::fmt k3spec::rapidjson ${arg_LIBRARIES})
-    if(TARGET ${library})
-      get_target_property(of_library ${library} INTERFACE_INCLUDE_DIRECTORIES)
-      if(of_library)
-        list(APPEND includes ${of_library})
-      endif()
-    endif()
-  endforeach()
-  list(TRANSFORM includes REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1")
-  list(FILTER includes EXCLUDE REGEX "\\$<")
-  list(REMOVE_DUPLICATES includes)
+  k3spec_include_folders(includes ${arg_LIBRARIES})
   k3spec_check_types(${name} ${header} "${includes}" ${types})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 
@@ -158,23 +165,26 @@ function(k3spec_add_programs name)
   foreach(number RANGE ${last})
     list(APPEND units ${number})
   endforeach()
+  set(own_capture ${sources}/capture.cpp)
   set(own_convert_draft ${sources}/convert_draft.cpp)
   set(own_inspect ${sources}/inspect.cpp)
   set(own_random_target ${sources}/random_target.cpp)
+  set(own_train_draft ${sources}/train_draft/main.cpp)
+  set(own_speculate ${sources}/speculate/main.cpp ${sources}/speculate/target.cpp)
   foreach(program train_draft speculate)
-    set(own_${program} ${sources}/${program}/main.cpp)
     foreach(number IN LISTS units)
       list(APPEND own_${program} ${folder}/${program}_${number}.cpp)
     endforeach()
   endforeach()
-  # What these do takes no time; their JSON takes long to optimise.
+  # What these do takes no time; their JSON takes long to optimise. They must not instantiate what the other units of
+  # their program calculate with (test program_units): the linker might take that of these.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   if("${CMAKE_CXX_FLAGS_${type}}" MATCHES "-O[23]")
     set_source_files_properties(${own_convert_draft} ${own_inspect} ${own_random_target} ${sources}/speculate/main.cpp
                                 ${sources}/train_draft/main.cpp PROPERTIES COMPILE_OPTIONS -O1)
   endif()
   add_custom_target(${name})
-  foreach(program train_draft speculate inspect convert_draft random_target)
+  foreach(program train_draft speculate capture inspect convert_draft random_target)
     set(target ${name}_${program})
     if(arg_BARE)
       set(target ${program})

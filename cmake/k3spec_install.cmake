@@ -9,7 +9,7 @@ install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What k3spec_add_programs compiles for a user's own types.
 install(DIRECTORY examples/common examples/train_draft examples/speculate
         DESTINATION ${CMAKE_INSTALL_DATADIR}/k3spec/programs FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
-install(FILES examples/convert_draft.cpp examples/inspect.cpp examples/random_target.cpp
+install(FILES examples/capture.cpp examples/convert_draft.cpp examples/inspect.cpp examples/random_target.cpp
         DESTINATION ${CMAKE_INSTALL_DATADIR}/k3spec/programs)
 
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/k3spec)
@@ -21,7 +21,7 @@ configure_package_config_file(cmake/k3spec-config.cmake.in k3spec-config.cmake I
 write_basic_package_version_file(k3spec-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/k3spec-config.cmake ${PROJECT_BINARY_DIR}/k3spec-config-version.cmake
               cmake/k3spec_find_libraries.cmake cmake/k3spec_march.cmake cmake/k3spec_rapidjson.cmake
-              cmake/k3spec_add_cuda.cmake cmake/k3spec_add_programs.cmake
+              cmake/k3spec_add_cuda.cmake cmake/k3spec_add_programs.cmake cmake/k3spec_emit_config.cmake
         DESTINATION ${package_dir})
 
 # For builds without CMake: the same options but for -march, which is the caller's.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job: installs missing packages, builds the examples, trains an EAGLE-3, a DFlash and a DSpark draft for k3-tiny
 # from random values, lets each draft for the target on held-out text, with as many tokens at a time as it was trained for
-# and with as many as pay, and draws how they learned. `--draft KIND` takes one of them. Other arguments go to train_draft,
+# and with as many as pay, and reports how they learned (report.html). `--draft KIND` takes one of them. Other arguments go to train_draft,
 # e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate gets the same target, drafts, device and threads.
 # Drafts of an earlier run are moved, not removed. The programs are built for this machine, or for what K3SPEC_MARCH in the
 # environment names, in a folder of that name: the tests' build folder, which is for any x86-64-v3, is left alone.
@@ -20,6 +20,9 @@ give_up() {  # a command line that cannot be meant
 target=examples/data/k3-tiny out="" resume="" help="" device=cpu log=""
 kinds=(eagle3 dflash dspark)
 threads=()
+# Muon learns these in fewer steps than AdamW (bench/RESULTS.md). A rate or an optimizer of the caller's own, and a run that
+# has them already, go before.
+optimizer=(--optimizer muon --muon-scale original --lr 0.02)
 here() { [[ "$1" == /* ]] && echo "$1" || echo "$start/$1"; }  # a path as the caller meant it
 arguments=()
 while (($#)); do
@@ -35,6 +38,9 @@ while (($#)); do
       value="$2"
       shift 2 ;;
     *) shift ;;
+  esac
+  case "$name" in
+    --optimizer* | --lr | --lr=* | --muon-* | --resume) optimizer=() ;;
   esac
   case "$name" in
     --draft) kinds=("$value") ;;
@@ -81,9 +87,10 @@ fi
 shared=(--device "$device" "${threads[@]}" --target "$target")
 drafts=() logs=()
 for kind in "${kinds[@]}"; do
-  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${arguments[@]}"
+  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${optimizer[@]}" \
+    "${arguments[@]}"
   drafts+=(--draft "$out/$kind/latest")
   logs+=("$kind=${log:-$out/$kind/train.jsonl}")
 done
-"$build/examples/speculate" "${shared[@]}" "${drafts[@]}" --adaptive
-"$build/examples/plot_training" "${logs[@]}" --out "$out/accept_length.svg"
+"$build/examples/speculate" "${shared[@]}" "${drafts[@]}" --adaptive --json "$out/decoding.json"
+"$build/examples/plot_training" "${logs[@]}" --decoding "$out/decoding.json" --out "$out/report.html"

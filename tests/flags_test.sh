@@ -2,8 +2,8 @@
 # What the programs say of command lines that cannot be meant, and of files and folders that are not there: one line on
 # standard error, naming the flag, what was found and what is wanted, before anything is loaded or written. A row of the
 # table is a command line, its exit status and the line. $1: train_draft, $2: speculate, $3: convert_draft, $4: inspect,
-# $5: plot_training.
-train_draft="$1" speculate="$2" convert_draft="$3" inspect="$4" plot_training="$5"
+# $5: plot_training, $6: capture.
+train_draft="$1" speculate="$2" convert_draft="$3" inspect="$4" plot_training="$5" capture="$6"
 program="$train_draft"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
@@ -25,6 +25,7 @@ decode=(speculate --target "$dir/target" --draft "$dir/draft")
 convert=(convert_draft --draft "$dir/draft" --out "$dir/e")
 plot=(plot_training "a=$dir/log" --out "$dir/e")
 show=(inspect "$tiny")
+keep=(capture --target "$dir/target" --out "$dir/e")
 echo '{"step":1,"heldout":{"accept_length":2}}' >"$dir/log"
 
 # Every program and every flag that its --help names.
@@ -56,7 +57,7 @@ check_flag() {  # flag, what --help calls its value, the command line
     row 2 "$flag: found it [23] times, wanted it once" "$@" "$flag" "$value" "$flag" "$value"
 }
 
-for name in train decode convert plot show; do
+for name in train decode convert plot show keep; do
   declare -n arguments="$name"
   program="${!arguments[0]}"
   expect 0 "${arguments[0]} of k3spec 0." --version
@@ -86,8 +87,14 @@ for name in train decode convert plot show; do
 done
 
 # What is missing, and numbers out of range.
-row 2 "--target: found nothing, wanted The target's checkpoint, a directory" train_draft
+row 2 "--target: found nothing, wanted The target's checkpoint, a directory, or --features" train_draft --out "$dir/e"
+row 2 "--target: found nothing, wanted The target's checkpoint, a directory" capture --out "$dir/e"
 row 2 "--out: found nothing, wanted *" train_draft --target "$dir/target"
+row 2 "--packing: found through_target, wanted none or apart: *" "${keep[@]}" --packing through_target
+row 2 "--sampling: found packed with packing none, wanted packing apart: *" "${keep[@]}" --sampling packed
+row 2 "--layers: aux layer id: found 8, wanted 0 to 7*" "${keep[@]}" --layers 1,2,8
+row 2 "--draft: found dspark and --config k3_tiny::DFlash, wanted *" \
+  "${keep[@]}" --draft dspark --config k3_tiny::DFlash
 row 2 "--out: found '', wanted a path" train_draft --target "$dir/target" --out ''
 row 2 "--draft: found nothing, wanted *" speculate
 row 2 "series: found nothing, wanted NAME=LOG *" plot_training --out "$dir/e"

@@ -45,9 +45,9 @@ never() {  # what no call may have in it
 job="$dir/examples/run.sh" tests="$dir/tests/run.sh"
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *
 cmake --build build/native *
-build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark
-build/native/examples/speculate *
-build/native/examples/plot_training *' "$job" --draft dspark
+build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --optimizer muon --muon-scale original --lr 0.02
+build/native/examples/speculate * --json build/drafts-k3-tiny/decoding.json
+build/native/examples/plot_training dspark=* --decoding build/drafts-k3-tiny/decoding.json --out build/drafts-k3-tiny/report.html' "$job" --draft dspark
 called 'cmake -S . -B build * -D K3SPEC_MARCH=x86-64-v3 *
 cmake --build build *
 ctest --test-dir build *' "$tests"
@@ -56,6 +56,9 @@ never native
 # One after the other, neither changes what the other one has built, and both again are as they were.
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *' "$job" --resume
 never "-B build "
+never --optimizer
+called 'build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --lr 0.01
+build/native/examples/speculate *' "$job" --draft dspark --lr 0.01
 called 'cmake -S . -B build *' "$tests"
 never native
 
@@ -69,5 +72,5 @@ called 'cmake -S . -B build/x86-64-v2 * -D K3SPEC_MARCH=x86-64-v2 *
 ctest --test-dir build/x86-64-v2 *' env K3SPEC_MARCH=x86-64-v2 "$tests"
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *' "$job" --resume
 called 'cmake -S . -B elsewhere/native * -D K3SPEC_MARCH=native *
-elsewhere/native/examples/train_draft * --output elsewhere/drafts-k3-tiny/eagle3' env K3SPEC_BUILD_DIR=elsewhere "$job"
+elsewhere/native/examples/train_draft * --output elsewhere/drafts-k3-tiny/eagle3 *' env K3SPEC_BUILD_DIR=elsewhere "$job"
 called 'cmake -S . -B elsewhere * -D K3SPEC_MARCH=x86-64-v3 *' env K3SPEC_BUILD_DIR=elsewhere "$tests"

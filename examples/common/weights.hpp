@@ -21,10 +21,11 @@ inline constexpr std::array<std::string_view, 2> names_of<KeepWeights>{"native",
 
 namespace examples {
 
-inline void add_weights_option(Arguments& arguments, KeepWeights& keep) {
-  arguments.named("--weights", keep,
-                  "How the target's weights are kept: as narrow as they are stored, or all as floats; the results are "
-                  "the same");
+inline CLI::Option* add_weights_option(Arguments& arguments, KeepWeights& keep) {
+  return arguments.named(
+      "--weights", keep,
+      "How the target's weights are kept: as narrow as they are stored, or all as floats; the results are "
+      "the same");
 }
 
 /// "target's weights native, 2.5 MB in memory"

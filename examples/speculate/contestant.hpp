@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A way to decode, whatever the draft behind it.
-/// defines: Target, Contestant, Entry, model_bytes, make_entry, enter
+/// defines: Target, load_target, Contestant, plain_decoding, Entry, model_bytes, make_entry, enter
 
 #include <cstdint>
 #include <filesystem>
@@ -22,6 +22,9 @@ namespace k3spec::examples {
 
 using Target = FrozenTarget<TargetConfig, float>;
 
+/// Straight from a folder's files. Defined in target.cpp.
+LoadedTarget<TargetConfig, float> load_target(const Cpu& cpu, const std::filesystem::path& folder, KeepWeights keep);
+
 struct Contestant {
   std::string name;
   index_t chain;  ///< tokens drafted for one target forward; 0: none
@@ -32,6 +35,9 @@ struct Contestant {
   Work draft = {};                    ///< of a whole chain
   bool adaptive = false;              ///< see DecodeOptions::adaptive_length
 };
+
+/// Without a draft. The target must outlive it. Defined in target.cpp.
+Contestant plain_decoding(const Target& target, index_t capacity, const DecodeOptions& options);
 
 /// One whose draft is still to be loaded.
 struct Entry {

@@ -1,5 +1,8 @@
 // Decodes held-out text plainly and with drafts of any kind: how many tokens a target forward gives, how long the first
 // token takes and how long each other one. Greedy decoding must give the same tokens with and without a draft.
+//
+// Nothing that calculates is to be instantiated here: this is compiled with less optimisation than the other units, and
+// of a template that several units instantiate the program has any one's.
 
 #include <algorithm>
 #include <cstdint>
@@ -133,12 +136,6 @@ void check_plan(const std::vector<Entry>& entries, index_t capacity, const Decod
   examples::check_memory("--prompt-length, --tokens and --chain", bytes);
 }
 
-Contestant plain_decoding(const examples::Target& target, index_t capacity, const DecodeOptions& options) {
-  const auto decoder = std::make_shared<PlainDecoder<TargetConfig, float>>(target, capacity, options);
-  return {"plain", 0,
-          [decoder](const Cpu& cpu, std::span<const index_t> prompt) { return decoder->generate(cpu, prompt); }};
-}
-
 void decode(Options& o) {
   const Cpu cpu = examples::make_device(o.device);
   examples::complete(o);
@@ -152,11 +149,11 @@ void decode(Options& o) {
     if (o.adaptive) entries.push_back(enter_draft(folder, capacity, o, true));
   }
   check_plan(entries, capacity, o.decode);
-  const auto loaded = load_frozen_target<TargetConfig, float>(cpu, o.target, io::named({}), o.weights);
+  const auto loaded = examples::load_target(cpu, o.target, o.weights);
   examples::say_notes(loaded.notes);
   const examples::Target& target = loaded.target;
 
-  std::vector<Contestant> all{plain_decoding(target, capacity, o.decode)};
+  std::vector<Contestant> all{examples::plain_decoding(target, capacity, o.decode)};
   for (const Entry& entry : entries) all.push_back(entry.load(target));
   if (o.json != "-") {
     fmt::print("{}\n{}\n", examples::device_text(o.device), examples::weights_text(o.weights, target.bytes()));

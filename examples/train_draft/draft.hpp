@@ -18,9 +18,7 @@ int train_dflash(const Job& job) {
   using Trainer = DFlashTrainer<TargetConfig, Config, float>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dflash>(job);
-    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
-      return default_target_layer_ids(TargetConfig::num_hidden_layers, Config::num_target_layers);
-    });
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions);
     return typename Trainer::Setup{std::move(layers), conventions};
   });
 }
@@ -30,12 +28,7 @@ int train_dspark(const Job& job) {
   using Trainer = DSparkTrainer<TargetConfig, Config, float>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dspark>(job);
-    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
-      constexpr index_t all = TargetConfig::num_hidden_layers;
-      require_three_layers("num_target_layers", Config::num_target_layers);
-      // The embedding, the middle, and the state that the target's head reads.
-      return std::vector<index_t>{-1, all / 2 - 1, all - 1};
-    });
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions);
     return typename Trainer::Setup{std::move(layers), conventions};
   });
 }

@@ -32,10 +32,7 @@ int train_eagle3(const Job& job) {
   using Trainer = Eagle3Trainer<TargetConfig, Config, float>;
   return run<Trainer>(job, [&](const TokenData& data) {
     const auto conventions = conventions_of<DraftKind::eagle3>(job);
-    auto layers = layers_of<typename Trainer::Draft>(job, conventions, [] {
-      require_three_layers("num_aux_hidden_states", Config::num_aux_hidden_states);
-      return default_aux_layer_ids(TargetConfig::num_hidden_layers);
-    });
+    auto layers = layers_of<typename Trainer::Draft>(job, conventions);
     return typename Trainer::Setup{choose_vocabulary<Config>(job, data), std::move(layers), conventions};
   });
 }

@@ -19,11 +19,14 @@
 namespace k3spec::examples {
 
 inline void add_files(Arguments& arguments, Options& o) {
-  arguments.path("--target", o.target, "The target's checkpoint, a directory")->required();
-  arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt]: "));
+  arguments.path("--target", o.target, "The target's checkpoint, a directory");
+  arguments.path("--features", o.features,
+                 "What `capture` wrote of a target: train from that, with the same bits, on its data and windows; no "
+                 "target runs, one that is given is compared with the features' own");
+  arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt, or the features' own]: "));
   arguments.paths("--heldout", o.heldout_given,
                   "Data to measure on, of any of these kinds, or NAME=FILE; may be given several times: the first "
-                  "decides what is best [TARGET/heldout.txt]");
+                  "decides what is best [TARGET/heldout.txt, or the features' own]");
   add_bin_option(arguments, o.bin_type);
   arguments
       .path("--out,--output", o.out,
@@ -101,7 +104,7 @@ inline void add_reports(Arguments& arguments, Options& o) {
   arguments.number("--early-stop", o.early_stop, count,
                    "End the run after so many looks in a row without a longer accept length; a look with one is saved");
   arguments.one_of("--progress", o.progress, {"auto", "bar", "lines", "none"}, "What to show");
-  add_weights_option(arguments, o.weights);
+  o.weights_flag = add_weights_option(arguments, o.weights);
   add_device_options(arguments, o.device);
 }
 
@@ -171,6 +174,10 @@ inline void refuse_pairs(const Options& o) {
   const auto refuse = [](bool both, const char* flag, const char* other, const char* wanted) {
     if (both) throw UsageError(flag, std::string("it ") + other, wanted);
   };
+  if (o.target.empty() && o.features.empty()) {
+    throw UsageError("--target", "nothing", "The target's checkpoint, a directory, or --features");
+  }
+  refuse(!o.features.empty() && o.weights_flag->count() > 0, "--weights", "with --features", "a target that runs");
   refuse(o.init_from && o.resume, "--init-from", "with --resume", "one of them");
   refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");
   refuse(o.minutes_flag->count() > 0 && o.flags.at("total_steps")->count() > 0, "--minutes", "with --steps",

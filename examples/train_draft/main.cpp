@@ -16,6 +16,7 @@
 #include "../common/notes.hpp"
 #include "../common/places.hpp"
 #include "data.hpp"
+#include "features.hpp"
 #include "flags.hpp"
 #include "outputs.hpp"
 
@@ -61,9 +62,13 @@ void take_settings(Options& o, const TrainerProgress& progress) {
 /// What the flags and the draft's kind, both known now, come to.
 void complete(Options& o) {
   refuse_others_flags(o);
-  if (o.train.empty()) o.train = o.target / "train.txt";
-  if (o.heldout_given.empty()) o.heldout_given = {(o.target / "heldout.txt").string()};
-  o.heldout_files = examples::heldout_files(o.heldout_given);
+  const bool own = o.features.empty();
+  if (o.train.empty()) o.train = own ? o.target / "train.txt" : o.features / FeatureFiles::training;
+  if (o.heldout_given.empty()) {
+    o.heldout_files = {{"heldout", own ? o.target / "heldout.txt" : o.features / FeatureFiles::held_out}};
+  } else {
+    o.heldout_files = examples::heldout_files(o.heldout_given);
+  }
   o.heldout = o.heldout_files.front().path;
   if (o.log.empty()) o.log = o.out / "train.jsonl";
   // 0: never on the way.
@@ -135,6 +140,7 @@ void take_kind(Options& o) {
 int train(Options o, const examples::StopSignals& stop) {
   examples::refuse_pairs(o);
   take_kind(o);
+  if (!o.features.empty()) examples::take_windows(o);
   if (!o.resume) examples::refuse_idle_flags(o);
   if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
   if (!o.resume) check_settings(o);

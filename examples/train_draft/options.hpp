@@ -25,7 +25,7 @@
 namespace k3spec::examples {
 
 struct Options {
-  std::filesystem::path target, train, heldout, out, log;
+  std::filesystem::path target, features, train, heldout, out, log;
   std::vector<std::string> heldout_given;
   std::vector<HeldoutFile> heldout_files;  ///< the first one is `heldout`
   TrainSettings settings;
@@ -54,7 +54,7 @@ struct Options {
   /// What the command line calls these and the options of parallelism.
   std::map<std::string, std::string> names;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *epochs_flag = nullptr, *backbone_flag = nullptr,
-              *version_flag = nullptr;
+              *version_flag = nullptr, *weights_flag = nullptr;
   CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr;
   /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;

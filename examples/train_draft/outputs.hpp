@@ -24,7 +24,10 @@ namespace k3spec::examples {
 /// \throws Error when checkpoints or the log would come where something is that is read, or the log where checkpoints
 /// are
 inline void check_outputs(const Options& o) {
-  std::vector<io::NamedPath> inputs{{"--target", o.target}, {"--train", o.train}};
+  std::vector<io::NamedPath> inputs;
+  if (!o.target.empty()) inputs.push_back({"--target", o.target});
+  if (!o.features.empty()) inputs.push_back({"--features", o.features});
+  inputs.push_back({"--train", o.train});
   for (const HeldoutFile& file : o.heldout_files) inputs.push_back({"--heldout", file.path});
   if (o.init_from) inputs.push_back({"--init-from", *o.init_from});
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});

@@ -18,6 +18,7 @@
 #include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "default_layers.hpp"
+#include "features.hpp"
 #include "flags.hpp"
 #include "training_run.hpp"
 
@@ -36,26 +37,27 @@ typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
   return conventions;
 }
 
-/// Bytes that a run holds at once, but for its data.
+/// Bytes that a run holds at once, but for its data and the features that it may have instead of a target.
 template <class Trainer>
-std::uint64_t run_bytes(const TrainSettings& s) {
+std::uint64_t run_bytes(const TrainSettings& s, bool target) {
   using Draft = typename Trainer::Draft;
   using T = typename Trainer::T;
-  return Trainer::activation_bytes(s) + TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) +
-         sizeof(T) * static_cast<std::uint64_t>(parameter_count<K3Target<TargetConfig>> + parameter_count<Draft>) +
-         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes() +
-         (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
+  const std::uint64_t parameters = parameter_count<Draft> + (target ? parameter_count<K3Target<TargetConfig>> : 0);
+  return Trainer::activation_bytes(s) + (target ? TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) : 0) +
+         sizeof(T) * parameters + sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) +
+         AdamW<Draft, T>::bytes() + (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
 }
 
-/// The layers of a run that is resumed, or those asked for, else `defaults()`, which are counted from 0.
-template <class Draft, class Conventions, class F>
-std::vector<index_t> layers_of(const Job& job, const Conventions& conventions, F&& defaults) {
+/// The layers of a run that is resumed, or those asked for, else the type's own.
+template <class Draft, class Conventions>
+std::vector<index_t> layers_of(const Job& job, const Conventions& conventions) {
   if (job.resumed) {
     const auto file = *job.resumed / draft_config_name;
     return io::draft_layer_ids<Draft::kind, typename Draft::config>(io::read_json(file), file.string());
   }
   if (!job.options.layers.empty()) return job.options.layers;
-  std::vector<index_t> layers = default_layers(defaults);
+  std::vector<index_t> layers =
+      default_layers([] { return default_layers_of<typename Draft::config>(TargetConfig::num_hidden_layers); });
   for (index_t& layer : layers) layer = layer_id(layer, conventions.layer_ids);
   return layers;
 }
@@ -94,7 +96,7 @@ int run(const Job& job, F&& make_setup) {
   check_windows(heldout, o.settings, o.settings.batch);
   for (const HeldoutSet& set : job.further) check_windows(set.data, o.settings, o.settings.batch);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
-    const std::string warning = mask_token_warning<typename Trainer::Config>();
+    const std::string warning = mask_token_warning<typename Trainer::Draft::config>();
     if (!warning.empty()) say("warning: " + warning);
   }
   std::optional<LoadedDraft<Draft, float>> draft;
@@ -106,7 +108,7 @@ int run(const Job& job, F&& make_setup) {
   auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(train);
   // The target takes longest: what cannot be is said before.
   check_flags(o, [&] { Trainer::check(setup, o.settings); });
-  check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings));
+  check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings, o.features.empty()));
   const auto data = DataFingerprints::of(job.cpu, train, heldout, o.settings.packing);
   if (job.resumed) {
     say_notes(io::ModelTensors::open(*job.resumed).notes());
@@ -114,6 +116,10 @@ int run(const Job& job, F&& make_setup) {
   }
   const std::string layers = io::json(setup.layer_ids).dump();
   Trainer trainer = [&] {
+    if (!o.features.empty()) {
+      const auto features = open_features<typename Trainer::T>(job, Trainer::taps(setup), data);
+      return Trainer(job.cpu, features, std::move(setup), o.settings);
+    }
     const TargetCheckpoint<TargetConfig, float> target(o.target, io::named({}), o.weights);
     say_notes(target.notes());
     return Trainer(job.cpu, target.weights(), std::move(setup), o.settings);

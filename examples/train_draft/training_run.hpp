@@ -132,7 +132,8 @@ class Run {
     record.add({{"lr", report.lr},
                 {"grad_norm", report.grad_norm},
                 {"skipped", trainer_.optimizer().skipped() + trainer_.unsupervised()},
-                {"seconds", seconds}});
+                {"seconds", seconds},
+                {"tokens", trainer_.rows()}});
     log(record);
   }
 

@@ -34,6 +34,9 @@
 #include <k3spec/decode/session_sizes.hpp>
 #include <k3spec/decode/speculative.hpp>
 #include <k3spec/decode/stop_strings.hpp>
+#include <k3spec/decode/target_engine.hpp>
+#include <k3spec/decode/target_rows.hpp>
 #include <k3spec/decode/target_session.hpp>
 #include <k3spec/decode/token_confidences.hpp>
+#include <k3spec/decode/token_sampler.hpp>
 #include <k3spec/decode/verify.hpp>

@@ -53,6 +53,7 @@
 
 // expr: elementwise and row formulas, written once, with their derivatives
 #include <k3spec/expr/check.hpp>
+#include <k3spec/expr/derivatives.hpp>
 #include <k3spec/expr/functors.hpp>
 #include <k3spec/expr/nodes.hpp>
 #include <k3spec/expr/order.hpp>

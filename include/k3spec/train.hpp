@@ -12,10 +12,14 @@
 #include <k3spec/batches/block_batch.hpp>
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/documents.hpp>
+#include <k3spec/batches/feature_files.hpp>
+#include <k3spec/batches/feature_plan.hpp>
 #include <k3spec/batches/fingerprint.hpp>
 #include <k3spec/batches/nothing_supervised.hpp>
 #include <k3spec/batches/packed_windows.hpp>
+#include <k3spec/batches/stored_features.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_features.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
@@ -53,11 +57,14 @@
 // run: a training run: trainer, the methods it trains with, settings, checkpoints
 #include <k3spec/run/block_batches.hpp>
 #include <k3spec/run/block_methods.hpp>
+#include <k3spec/run/capture.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
+#include <k3spec/run/fresh_draft.hpp>
 #include <k3spec/run/heldout_progress.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
+#include <k3spec/run/own_draft.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/settings_json.hpp>

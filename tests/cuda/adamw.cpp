@@ -98,12 +98,13 @@ std::vector<double> train_with_muon() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("three steps of Muon come to Cpu's parameters", T, float, double) {
+TEST_CASE_TEMPLATE("three steps of Muon come to Cpu's parameters", T, float, double, bfloat16) {
   const auto found = train_with_muon<T, Cuda>(), wanted = train_with_muon<T, Cpu>();
   double most = 0, apart = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     most = std::max(most, std::abs(wanted[i])), apart = std::max(apart, std::abs(found[i] - wanted[i]));
   }
   CHECK(most > 0.1);
-  CHECK(apart <= (std::is_same_v<T, double> ? 1e-13 : 2e-5) * most);
+  // A master that is off by a rounding may round to bfloat16's next number.
+  CHECK(apart <= (std::is_same_v<T, double> ? 1e-13 : std::is_same_v<T, float> ? 2e-5 : 0x1p-8) * most);
 }

@@ -152,15 +152,17 @@ TEST_CASE("a session is told the states that its draft's conventions name") {
 
 TEST_CASE("what a target session says of a sequence is of its newest forward") {
   TargetSession<Config, float> session(*tiny().target, {}, {20, 8, 4, 4, 2});
+  TargetRows<TargetSession<Config, float>> rows(*tiny().target, {}, {20, 8, 4, 4, 2});
   const auto forward = [&](index_t first, std::array<index_t, 2> counts, std::array<index_t, 2> choices) {
     const auto n = static_cast<std::size_t>(counts[0] + counts[1]);
     session.forward(Cpu{1}, tiny().prompt(0).subspan(static_cast<std::size_t>(first), n), counts, choices);
+    rows.forward(Cpu{1}, tiny().prompt(0).subspan(static_cast<std::size_t>(first), n), counts, choices);
   };
   forward(0, {4, 2}, {1, 2});
-  session.top(Cpu{1});
-  CHECK(session.top_of(0).size() == 1);
-  CHECK(session.top_of(1).size() == 2);
-  CHECK(session.sound(1) == 2);
+  rows.top(Cpu{1});
+  CHECK(rows.top_of(0).size() == 1);
+  CHECK(rows.top_of(1).size() == 2);
+  CHECK(rows.sound(1) == 2);
   CHECK(session.length(0) == 4);
   CHECK(session.length(1) == 2);
   // Emptied when the target runs next, and empty for all who ask before.
@@ -171,7 +173,7 @@ TEST_CASE("what a target session says of a sequence is of its newest forward") {
   CHECK(session.length(0) == 5);
   CHECK(session.length(1) == 3);
   // Nobody has chosen from these logits yet.
-  CHECK(session.top_of(0).empty());
-  CHECK(session.top_of(1).empty());
-  CHECK(session.sound(0) == 0);
+  CHECK(rows.top_of(0).empty());
+  CHECK(rows.top_of(1).empty());
+  CHECK(rows.sound(0) == 0);
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# programs.sh <source> <build> <scratch>: does what README.md says under "Programs for a model of your own", word for
-# word, with an installed k3spec, and what is refused there.
+# programs.sh <source> <build> <scratch> <random target>: does what README.md says under "Programs for a model of your
+# own", word for word, with an installed k3spec, and what is refused there. The last argument is a program that makes a
+# checkpoint: of a target that the bundled programs are not compiled for.
 set -euo pipefail
-source="$1" build="$2" scratch="$3"
+source="$1" build="$2" scratch="$3" random_target="$4"
 rm -rf "$scratch"
 mkdir -p "$scratch/mine"
 if command -v ccache >/dev/null; then CCACHE_DIR="$(ccache --get-config cache_dir)" && export CCACHE_DIR; fi
@@ -25,10 +26,11 @@ if grep -rF "$source" "$HOME/.local"; then fail "the installed files name the so
 echo 'set(CMAKE_CXX_FLAGS_RELEASE -O0)' >"$scratch/quick.cmake"
 export CMAKE_TOOLCHAIN_FILE="$scratch/quick.cmake"
 cd "$scratch/mine"
-block cpp >mine.hpp
 block cmake >CMakeLists.txt
 cp "$source/README.md" text.txt
-cmp mine.hpp "$source/examples/own_model/mine.hpp" || fail "examples/own_model has another header than README.md"
+"$random_target" --out model >/dev/null
+# As somebody else's program would have written it: with a field that is not known here.
+sed -i '1s/{/{"field_of_another_program": 7, /' model/config.json
 
 # What is refused when configuring, in one sentence.
 refused() {  # <part of the sentence> <cmake option>... ; in $scratch/other
@@ -40,10 +42,11 @@ refused() {  # <part of the sentence> <cmake option>... ; in $scratch/other
   found="$(tr -s '[:space:]' ' ' <<<"$found")"
   [[ "$found" == *"$wanted"* ]] || fail "wanted '$wanted', but: $found"
 }
-mkdir "$scratch/other" && cp mine.hpp "$scratch/other"
-other() {  # <arguments of k3spec_add_programs>
-  { grep -v k3spec_add_programs CMakeLists.txt && echo "k3spec_add_programs($1)"; } >"$scratch/other/CMakeLists.txt"
+mkdir "$scratch/other" && cp "$source/examples/own_model/mine.hpp" "$scratch/other"
+other_line() {  # the last one of a CMakeLists.txt
+  { grep -v k3spec_ CMakeLists.txt && echo "$1"; } >"$scratch/other/CMakeLists.txt"
 }
+other() { other_line "k3spec_add_programs($1)"; }  # its arguments
 other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 your::Own'
 refused "k3spec_add_programs(mine): found no type your::Own in $scratch/other/mine.hpp, wanted a config that is defined there"
 other 'mine HEADER mine.hpp TARGET Mine DRAFTS Mine'
@@ -58,13 +61,25 @@ refused "k3spec_add_programs(mine): HEADER $scratch/other/mine.hpp does not comp
 other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3'
 refused "missing libraries, with their Debian packages: CLI11 (libcli11-dev)" -D CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON
 
+other_line 'k3spec_emit_config(mine.hpp MODEL nowhere NAME Mine)'
+rm "$scratch/other/mine.hpp"
+refused "k3spec_emit_config(mine.hpp): inspect: $scratch/other/nowhere/config.json: found No such file or directory, wanted" \
+  -D CMAKE_DISABLE_FIND_PACKAGE_CLI11=OFF
+other_line 'k3spec_emit_config(mine.hpp MODEL nowhere)'
+refused "k3spec_emit_config(mine.hpp): found no NAME, wanted MODEL <folder> NAME <type>"
+
 # Word for word. speculate itself fails where tokens differ from those of plain decoding.
 bash -euo pipefail -c "$(block sh)" >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
 for part in "model/config.json: agrees with Mine" "latest/config.json: agrees with MineDSpark" "draft: eagle3/latest" \
-  "draft: dspark/latest" "Mine: 199669 random parameters in model"; do
+  "draft: dspark/latest" "field_of_another_program"; do
   grep -qF "$part" "$scratch/log" || fail "wanted '$part', but: $(cat "$scratch/log")"
 done
 [[ "$(grep -c '^\(eagle3\|dspark\) .* yes$' "$scratch/log")" == 2 ]] || fail "the same tokens: $(cat "$scratch/log")"
+
+# The header that was written is the user's from then on.
+echo '// my own' >>mine.hpp
+cmake build >/dev/null
+[[ "$(tail -1 mine.hpp)" == '// my own' ]] || fail "k3spec_emit_config wrote over mine.hpp"
 
 expect() {  # <status> <part of the output> <program> <argument>...
   local status="$1" part="$2" found=0 output
@@ -82,7 +97,7 @@ expect 2 "--draft: found eagle3 of version 3.1, $there" "${train[@]}" --eagle3-v
 expect 2 "--draft: found dspark and --config MineEagle3, $there" "${train[@]}" --draft dspark --config MineEagle3
 expect 2 "--anchors: found it with --draft eagle3, wanted --draft dflash or dspark" "${train[@]}" --config MineEagle3 --anchors 2
 expect 1 "--layers: found nothing, and num_hidden_layers 5, wanted enough for" "${train[@]}" --steps 1
-expect 0 "dspark: 59883 trained parameters" "${train[@]}" --config MineDSpark --steps 1 --batch 1 --length 20 --eval-windows 1
+expect 0 "dspark: 77913 trained parameters" "${train[@]}" --config MineDSpark --steps 1 --batch 1 --length 20 --eval-windows 1
 tiny="$source/tests/data/drafts"
 expect 1 "config.json: architectures: found a draft of kind dflash, $there" \
   speculate --target model --text text.txt --draft "$tiny/dflash_k3_tiny"

@@ -60,6 +60,10 @@ TEST_CASE("an output that is an input is refused, by whatever name") {
   const std::vector<NamedPath> index{{"--target", f / "other.json"}};
   CHECK_THROWS_AS(refuse_inputs({"--out", f.text}, index), Error);
   CHECK_NOTHROW(refuse_inputs({"--out", f.text}, {{"--target", f.shard}}));
+  // Other JSON does not, and is an input itself.
+  const std::vector<NamedPath> alone{{"--decoding", f / "other.json", true}};
+  CHECK_NOTHROW(refuse_inputs({"--out", f.text}, alone));
+  CHECK_THROWS_AS(refuse_inputs({"--out", f / "other.json"}, alone), Error);
 }
 
 TEST_CASE("new outputs, devices and what is no input are no input") {

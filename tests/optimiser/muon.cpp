@@ -201,6 +201,59 @@ TEST_CASE("one step moves a matrix by about the same along each of its singular 
   CHECK(std::sqrt(row) < 1.21);
 }
 
+namespace {
+
+struct NoMatrix {
+  template <class T>
+  struct Weights {
+    View<T, 5> vector;
+    View<T, 8, 5> embed_tokens;
+  };
+  template <class W, class V>
+  static constexpr void visit(W& w, const Path& at, V&& v) {
+    v(at / "vector", w.vector, Init::ones);
+    v(at / "embed_tokens" / "weight", w.embed_tokens, Init::normal);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a model without a matrix of Muon's is AdamW's") {
+  Parameters<NoMatrix, float> parameters, others;
+  parameters.initialize(2), others.initialize(2);
+  Gradients<NoMatrix, float> gradients;
+  test::draw_gradients(gradients, 1);
+  AdamW<NoMatrix, float> rest({}, parameters), adamw({}, others);
+  Muon<NoMatrix, float> muon(Cpu{}, {});
+  CHECK(Muon<NoMatrix, float>::bytes() == 0);
+  muon.step(Cpu{}, 0.1, rest, parameters, gradients);
+  adamw.step(Cpu{}, 0.1, others, gradients);
+  const auto a = parameters.trainable(), b = others.trainable();
+  CHECK(std::equal(a.data(), a.data() + a.size(), b.data()));
+}
+
+TEST_CASE("bfloat16 parameters' masters go float's way") {
+  Parameters<Shapes, bfloat16> small;
+  small.initialize(4);
+  Parameters<Shapes, float> wide;
+  for (index_t i = 0; i < wide.trainable().size(); ++i) wide.trainable()(i) = small.trainable()(i);
+  Gradients<Shapes, bfloat16> of_small;
+  Gradients<Shapes, float> of_wide;
+  AdamW<Shapes, bfloat16> a({.weight_decay = 0.1}, small);
+  AdamW<Shapes, float> b({.weight_decay = 0.1}, wide);
+  Muon<Shapes, bfloat16> of_a(Cpu{}, {});
+  Muon<Shapes, float> of_b(Cpu{}, {});
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    test::draw_gradients(of_small, step), test::draw_gradients(of_wide, step);
+    of_a.step(Cpu{}, 1e-3, a, small, of_small), of_b.step(Cpu{}, 1e-3, b, wide, of_wide);
+  }
+  const Named masters = named(a.masters()), floats = named(wide.weights());
+  for (const char* name : {"wide", "tall", "square", "row", "column", "vector", "embed_tokens.weight", "conv"}) {
+    CAPTURE(name);
+    CHECK(masters.at(name) == floats.at(name));
+  }
+}
+
 TEST_CASE("Muon's bits do not depend on the thread count, and bfloat16 parameters are their masters rounded") {
   const auto train = [](auto type, int threads) {
     using T = decltype(type);
@@ -254,7 +307,9 @@ TEST_CASE("a gradient of zero moves nothing but by decay; one that is not finite
 TEST_CASE("which matrices are Muon's goes by their names, and its numbers have ranges") {
   CHECK(is_for_muon("layers.0.mlp.gate_proj.weight"));
   CHECK(is_for_muon("fc.weight"));
-  for (const char* name : {"embed_tokens.weight", "lm_head.weight", "markov_head.markov_w1.weight"}) {
+  CHECK(is_for_muon("markov_head.gate_proj.weight"));
+  for (const char* name : {"embed_tokens.weight", "lm_head.weight", "markov_head.markov_w1.weight",
+                           "markov_head.markov_w2.weight", "confidence_head.proj.weight"}) {
     CHECK_FALSE(is_for_muon(name));
   }
   CHECK_THROWS_WITH_AS((Muon<Shapes, float>(Cpu{}, {.momentum = 1})), doctest::Contains("Muon: muon_momentum: found 1"),

@@ -5,7 +5,7 @@
 #include <k3spec/decode/plain.hpp>
 #include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/speculative.hpp>
-#include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/target_rows.hpp>
 
 #include "tests/refusals/models.hpp"
 #include "tests/refusals/table.hpp"
@@ -163,29 +163,35 @@ TEST_CASE("a target session") {
     choices.resize(static_cast<std::size_t>(a.extent("choices", 2)));
     s.forward(device, span_of(ids), counts, choices);
   };
-  refuses({"decode/target_session.hpp forward"}, forward);
+  refuses({"decode/target_session.hpp forward", "decode/target_engine.hpp require_forward"}, forward);
   // Of 3 choices that were planned, two sequences cannot have 2 each.
   CHECK_THROWS_WITH_AS(
       s.forward(device, std::vector<index_t>{0, 1, 2, 3}, std::array<index_t, 2>{2, 2}, std::array<index_t, 2>{2, 2}),
       "target session: choices: found 2 from 0, wanted some of 1", Error);
   Arguments right;
   forward(right);
-  refuses({"decode/target_session.hpp gather_tapped"}, [&](Arguments& a) {
-    std::vector<index_t> counts{a.most("counts", 2), 1};
-    counts.resize(static_cast<std::size_t>(a.extent("counts", 2)));
-    s.gather_tapped(device, counts);
-  });
   refuses({"decode/target_session.hpp tapped"}, [&](Arguments& a) { (void)s.tapped(a.most("tapped", 4)); });
   const auto sequence = [](Arguments& a) { return a.index("sequence", 1, 2); };
   refuses({"decode/target_session.hpp accept"}, [&](Arguments& a) { s.accept(sequence(a), a.most("tokens", 1)); });
-  refuses({"decode/target_session.hpp logits_of"}, [&](Arguments& a) { (void)s.logits_of(sequence(a)); });
-  refuses({"decode/target_session.hpp top_of"}, [&](Arguments& a) { (void)s.top_of(sequence(a)); });
-  refuses({"decode/target_session.hpp sound"}, [&](Arguments& a) {
-    s.top(device);
-    (void)s.sound(sequence(a));
-  });
   refuses({"decode/target_session.hpp reset"}, [&](Arguments& a) { s.reset(sequence(a)); });
   refuses({"decode/target_session.hpp length"}, [&](Arguments& a) { (void)s.length(sequence(a)); });
+}
+
+TEST_CASE("whose rows of a target's forward are whose") {
+  TargetRows<TargetSession<Config, float>> rows(target(), {{Tap::What::embedding}}, {6, 4, 3, 2, 2});
+  rows.forward(device, std::vector<index_t>{0, 1, 22}, std::array<index_t, 2>{2, 1}, std::array<index_t, 2>{2, 1});
+  refuses({"decode/target_rows.hpp gather_tapped"}, [&](Arguments& a) {
+    std::vector<index_t> counts{a.most("counts", 2), 1};
+    counts.resize(static_cast<std::size_t>(a.extent("counts", 2)));
+    rows.gather_tapped(device, counts);
+  });
+  const auto sequence = [](Arguments& a) { return a.index("sequence", 1, 2); };
+  refuses({"decode/target_rows.hpp logits_of"}, [&](Arguments& a) { (void)rows.logits_of(sequence(a)); });
+  refuses({"decode/target_rows.hpp top_of"}, [&](Arguments& a) { (void)rows.top_of(sequence(a)); });
+  refuses({"decode/target_rows.hpp sound"}, [&](Arguments& a) {
+    rows.top(device);
+    (void)rows.sound(sequence(a));
+  });
 }
 
 TEST_CASE("choosing a token") {

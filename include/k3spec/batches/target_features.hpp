@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The frozen target's side of an EAGLE-3 training batch: runs the text through the target and hands out auxiliary
-/// states and teacher, shifted as the objective wants them (SPEC: target batch).
+/// The frozen target's side of an EAGLE-3 training batch: the states of the text, of a target that runs or of a cache,
+/// as auxiliary states and teacher, shifted as the objective wants them (SPEC: target batch).
 /// defines: TargetFeatures
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
+#include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
@@ -19,7 +20,6 @@
 #include <k3spec/core/mirror.hpp>
 #include <k3spec/drafts/eagle3_draft.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
-#include <k3spec/ops/argmax.hpp>
 #include <k3spec/ops/gather_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -85,11 +85,11 @@ class TargetFeatures {
 
   // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
 
-  /// Runs the target. The result is valid until the next call.
+  /// Runs the target, or looks up what it said. The result is valid until the next call.
   Batch make(const D& device, const TextWindows& windows, index_t slot = 0) {
     states_.run(device, windows, slot);
     states_.shift_last(device, slot);
-    choose(device, slot);
+    choose(device, windows, slot);
     return made(windows, slot);
   }
 
@@ -193,18 +193,19 @@ class TargetFeatures {
   }
 
   /// The target's argmax over its whole vocabulary, of states that are shifted; of a window's last row, anything.
-  void choose(const D& device, index_t slot) {
+  void choose(const D& device, const TextWindows& windows, index_t slot) {
+    if (const auto& stored = states_.stored()) {
+      const Vector<index_t> top = of_slot(top_.host, slot);
+      stored->read_top(windows, top);
+      for (index_t r = 0; r + 1 < top.extent(0); ++r) top(r) = top(r + 1);
+      return;
+    }
     const auto last = states_.last(slot);
     const auto chosen = of_slot(top_.device, slot);
-    const index_t rows = last.extent(0);
-    for (index_t r = 0; r < rows; r += chunk) {
-      Scope scope(arena_);
-      const index_t n = std::min(chunk, rows - r);
-      Rows<accumulate_t<E>, Config::vocab_size> logits;
-      take_rows(arena_, n, logits);
-      states_.target().compute_logits(device, last.rows(r, n), logits);
-      argmax(device, logits, chosen.rows(r, n));
-    }
+    Scope scope(arena_);
+    Rows<accumulate_t<E>, Config::vocab_size> logits;
+    take_rows(arena_, std::min(chunk, last.extent(0)), logits);
+    target_choices(device, states_.target(), last, logits, chosen);
     mirror_.download(device);
   }
 

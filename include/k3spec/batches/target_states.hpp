@@ -1,9 +1,11 @@
 #pragma once
 /// \file
-/// The frozen target's side of training: windows of text go through it, and the states that a draft learns from stay.
+/// The frozen target's side of training: windows of text go through it, or are looked up in a cache of what it said of
+/// them, and the states that a draft learns from stay.
 /// defines: TextWindows, MicroBatch, StatesSize, TargetStates
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,8 +85,8 @@ struct StatesSize {
   constexpr index_t rows() const { return batch * length; }
 };
 
-/// Owns the target, and the states of one batch at a time in each of its slots, in a device's memory. R = batch ·
-/// length rows.
+/// Owns the target or its cache, and the states of one batch at a time in each of its slots, in a device's memory. R =
+/// batch · length rows.
 template <ForTarget Given, Element T, Device D = Cpu>
 class TargetStates {
   using Config = complete_target_t<Given>;
@@ -100,29 +102,36 @@ class TargetStates {
       : target_(std::move(target)),
         taps_(std::move(taps)),
         size_(size),
-        state_({.sequences = size.batch, .capacity = size.length, .rollback = 0}, device),
-        arena_(device, own_bytes(size, tap_count())) {
+        arena_(device, own_bytes(size, tap_count(), !target_.stored())) {
+    if (const auto& stored = target_.stored()) stored->check(taps_, size.length, size.packing);
     rows_ = Kept::allocate(arena_, size.slots * rows(), tap_count());
+    if (target_.stored()) return;
+    state_.emplace(StateSize{size.batch, size.length, 0}, device);
     for (index_t b = 0; size.packing == Packing::apart && b < size.batch; ++b) {
       packed_rows_.emplace_back(size.length, device);
     }
   }
 
-  /// Bytes of the states and of what is needed to make them; the target's weights and caches not counted.
+  /// Bytes of the states and of what a target needs to make them; its weights and caches not counted.
   static constexpr std::size_t bytes(const StatesSize& size, index_t taps) {
     const bool packed = size.packing == Packing::apart;
-    return own_bytes(size, taps) + (packed ? static_cast<std::size_t>(size.batch) * PackedRow::bytes(size.length) : 0);
+    return own_bytes(size, taps, true) +
+           (packed ? static_cast<std::size_t>(size.batch) * PackedRow::bytes(size.length) : 0);
   }
 
   /// Each window, or each of its documents, is a sequence of its own.
-  /// \throws Error on windows of another shape, ids out of range, or a slot that is not there
+  /// \throws Error on windows of another shape, ids out of range, a slot that is not there, or a window that the cache
+  ///         does not have
   void run(const D& device, const TextWindows& windows, index_t slot = 0) {
     check(windows);
     require_slot(slot);
-    if (windows.seq_lens.extent(0) > 0) return run_documents(device, windows, slot);
-    for (index_t b = 0; b < state_.sequences(); ++b) state_.reset(b, device);
     const index_t first = slot * rows();
-    target().forward(device, state_, windows.ids,
+    if (const auto& stored = target_.stored()) {
+      return stored->read(device, windows, rows_.last.rows(first, rows()), rows_.tapped.rows(first, rows()));
+    }
+    if (windows.seq_lens.extent(0) > 0) return run_documents(device, windows, slot);
+    for (index_t b = 0; b < size_.batch; ++b) state_->reset(b, device);
+    target().forward(device, *state_, windows.ids,
                      {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
   }
 
@@ -150,6 +159,9 @@ class TargetStates {
   }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
+  /// The cache that the states come from; none: a target runs.
+  const std::optional<StoredFeatures<Given, T>>& stored() const { return target_.stored(); }
+  /// The target, which there is where there is no cache.
   const FrozenTarget<Given, T, D>& target() const { return target_.frozen(); }
   typename TeachingTarget<Given, T, D>::Tables tables() const { return target_.tables(); }
 
@@ -164,10 +176,10 @@ class TargetStates {
     static constexpr std::size_t bytes(index_t length) { return FrozenTarget<Given, T, D>::scratch_bytes(1, length); }
   };
 
-  static constexpr std::size_t own_bytes(const StatesSize& size, index_t taps) {
+  static constexpr std::size_t own_bytes(const StatesSize& size, index_t taps, bool runs) {
     return plan_bytes([&](ArenaPlan& a) {
       Kept::allocate(a, size.slots * size.rows(), taps);
-      a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(size.batch, size.length));
+      if (runs) a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(size.batch, size.length));
     });
   }
   index_t rows() const { return size_.rows(); }
@@ -209,8 +221,8 @@ class TargetStates {
   TeachingTarget<Given, T, D> target_;
   std::vector<Tap> taps_;
   StatesSize size_;
-  TargetState<Given, T, D> state_;
-  std::vector<PackedRow> packed_rows_;  // [batch] with documents, else none
+  std::optional<TargetState<Given, T, D>> state_;  // none beside a cache
+  std::vector<PackedRow> packed_rows_;             // [batch] with documents, else none
   arena_t<D> arena_;
   Kept rows_;
 };

@@ -16,6 +16,7 @@
 #include <k3spec/decode/decode_statistics.hpp>
 #include <k3spec/decode/logit_processor.hpp>
 #include <k3spec/decode/stop_strings.hpp>
+#include <k3spec/decode/token_sampler.hpp>
 #include <k3spec/decode/verify.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -72,6 +73,8 @@ struct DecodeOptions {
   std::optional<Truncation> draft_truncation = {};
   /// Sees each row of the target's logits before temperature and truncation.
   LogitProcessor logit_processor = {};
+  /// Chooses each token from the processed logits, where the temperature is 0; see decode/token_sampler.hpp.
+  TokenSampler sampler = {};
   /// A draft with a confidence head ends a block before the first token whose chance to be accepted, that of all
   /// before it included, it takes to be lower: confidences 0.9 0.9 0.9 end a block at 0.8 after two; 0: never.
   double min_confidence = 0;
@@ -108,6 +111,8 @@ struct DecodeOptions {
     (void)StopStrings(stop_strings);  // refuses an empty one
     require(stop_strings.empty() || token_bytes, "token_bytes", "nothing", "the tokens' bytes, to find stop_strings");
     if (temperature != 0) temperature_range.check("temperature, where it is not 0", temperature);
+    require(!sampler || temperature == 0, "sampler", fmt::format("beside temperature {}", temperature),
+            "temperature 0: a sampler has its own");
     truncation.check(), draft_truncation.value_or(truncation).check();
     min_confidence_range.check("min_confidence", min_confidence);
     return *this;

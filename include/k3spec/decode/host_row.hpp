@@ -39,6 +39,22 @@ class HostRow {
     }
   }
 
+  /// Has f(span of const numbers) look at it.
+  /// \param row  [1, columns]
+  /// \returns what f does
+  /// \throws Error on another shape, and what f throws
+  template <class F>
+  auto read(const D& device, const Matrix<E>& row, F&& f) {
+    require_rows("HostRow: row", row, 1);
+    if constexpr (shares_memory<D>) {
+      return f(std::span<const S>(row.data(), static_cast<std::size_t>(row.size())));
+    } else {
+      require_count("HostRow: row", row.size(), memory_.size(), " columns");
+      download(device, Vector<const E>(row.data(), row.size()), Vector<S>(memory_.data(), row.size()));
+      return f(std::span<const S>(memory_.data(), static_cast<std::size_t>(row.size())));
+    }
+  }
+
  private:
   Buffer<S> memory_;
 };

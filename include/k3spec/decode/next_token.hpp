@@ -39,6 +39,13 @@ class NextToken {
     row_.change(device, logits, [&](std::span<S> row) { processor(text, row); });
   }
 
+  /// What the sampler chooses behind a text from a row of logits.
+  /// \throws Error on a token that is none, and what the sampler throws
+  index_t sample(const D& device, const TokenSampler& sampler, const TextSoFar& text,
+                 const Matrix<element_t<D, S>>& logits) {
+    return row_.read(device, logits, [&](std::span<const S> row) { return sampler(text, row); });
+  }
+
   /// The target's token behind a text, from its logits [1, vocabulary], which are changed.
   /// \throws Error on logits without a finite largest one
   index_t choose(const D& device, const DecodeOptions& options, const Sampling& sampling,
@@ -46,7 +53,7 @@ class NextToken {
     process(device, options.logit_processor, text, logits);
     const index_t token = choices_.choose(device, logits, {0, sampling, Decision::token, text.size()});
     if (token < 0) throw_no_largest_logit(text.size());
-    return token;
+    return options.sampler ? sample(device, options.sampler, text, logits) : token;
   }
 
  private:

@@ -3,18 +3,18 @@
 /// A session that proposes nothing: with it a SpeculativeDecoder is plain decoding, of several texts together.
 /// defines: NoDraft
 
-#include <k3spec/config/complete.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/decode/adaptive_length.hpp>
 #include <k3spec/decode/draft_session.hpp>
+#include <k3spec/decode/target_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// A draft that proposes nothing, see DraftSession.
-/// \tparam TargetConfig  the target's
-template <ForTarget GivenTarget, Element T, Device D = Cpu>
+/// \tparam Given  see SpeculativeDecoder
+template <ForEngine Given, Element T, Device D = Cpu>
 class NoDraft {
-  using TargetConfig = complete_target_t<GivenTarget>;
+  using Engine = target_engine_t<Given, T, D>;
   using E = element_t<D, T>;
 
  public:
@@ -23,8 +23,8 @@ class NoDraft {
   using Conventions = Eagle3Conventions;
   /// Nothing is needed.
   struct Source {};
-  static constexpr index_t states = 0, target_hidden = TargetConfig::hidden_size;
-  static constexpr index_t vocabulary = TargetConfig::vocab_size, max_chain = 256;
+  static constexpr index_t states = 0, target_hidden = Engine::hidden;
+  static constexpr index_t vocabulary = Engine::vocabulary, max_chain = 256;
   static index_t default_chain(const Conventions&) { return 0; }
 
   static std::vector<Tap> taps(std::span<const index_t>, index_t, const Conventions&) { return {}; }

@@ -6,10 +6,9 @@
 
 #include <string>
 
-#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/continuation.hpp>
 #include <k3spec/decode/next_token.hpp>
-#include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/target_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -27,43 +26,44 @@ inline void require_prompt(std::span<const index_t> prompt, index_t room, const 
 /// Runs a prompt in chunks and calls after(first position, tokens) after each. The last one leaves logits for the first
 /// generated token.
 /// \throws Error on chunks of nothing
-template <Device D, class Session, class F>
-void prefill(const D& device, Session& session, std::span<const index_t> prompt, index_t chunk, F&& after) {
+template <Device D, TargetEngine<D> Engine, class F>
+void prefill(const D& device, Engine& engine, std::span<const index_t> prompt, index_t chunk, F&& after) {
   if (chunk < 1) throw Error("prefill: chunk", std::to_string(chunk), "at least 1");
-  session.reset();
+  engine.reset(0);
   const auto n = static_cast<index_t>(prompt.size());
   for (index_t begin = 0; begin < n; begin += chunk) {
     const index_t count = std::min(chunk, n - begin);
-    session.forward(device, prompt.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)),
-                    begin + count == n ? 1 : 0);
+    const index_t choices = begin + count == n ? 1 : 0;
+    engine.forward(device, prompt.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)),
+                   std::span(&count, 1), std::span(&choices, 1));
     after(begin, count);
   }
 }
 
 /// Decoding without a draft: a forward of the target for each token.
-template <ForTarget Given, Element T, Device D = Cpu>
+/// \tparam Given  the config of a Kimi K3 target, or an engine (TargetEngine) of any other
+template <ForEngine Given, Element T, Device D = Cpu>
 class PlainDecoder {
-  using Config = complete_target_t<Given>;
-  using Session = TargetSession<Given, T, D>;
+  using Engine = target_engine_t<Given, T, D>;
   using Next = NextToken<D, accumulate_t<T>>;
 
  public:
   /// A decoder for texts of up to `capacity` positions.
   /// \param capacity  the most positions of prompt and generated tokens together
   /// \throws Error on options out of range; those of a draft do not matter here
-  PlainDecoder(const typename Session::Target& target, index_t capacity, const DecodeOptions& options,
+  PlainDecoder(const typename Engine::Target& target, index_t capacity, const DecodeOptions& options,
                const D& device = D{})
-      : options_(options.checked(capacity, Config::vocab_size)),
+      : options_(options.checked(capacity, Engine::vocabulary)),
         capacity_(capacity),
         text_(options),
-        session_(target, {}, session_size(capacity, options), device),
-        next_(device, Config::vocab_size) {}
+        engine_(target, {}, session_size(capacity, options), device),
+        next_(device, Engine::vocabulary) {}
 
   /// Bytes that a decoder holds beside the target.
   /// \throws Error on options out of range
   static std::size_t bytes(index_t capacity, const DecodeOptions& options) {
-    options.checked(capacity, Config::vocab_size);
-    return Session::bytes(0, session_size(capacity, options)) + Next::bytes(Config::vocab_size);
+    options.checked(capacity, Engine::vocabulary);
+    return Engine::bytes(0, session_size(capacity, options)) + Next::bytes(Engine::vocabulary);
   }
 
   /// What generate draws from now on; see DecodeOptions.
@@ -75,10 +75,11 @@ class PlainDecoder {
     require_prompt(prompt, capacity_, options_);
     text_.begin(prompt);
     if (text_.ended()) return text_.take();
-    prefill(device, session_, prompt, options_.prefill_chunk, [](index_t, index_t) {});
+    prefill(device, engine_, prompt, options_.prefill_chunk, [](index_t, index_t) {});
     push_next(device);
+    constexpr index_t one = 1;
     while (!text_.ended()) {
-      session_.forward(device, text_.last(), 1);
+      engine_.forward(device, text_.last(), std::span(&one, 1), std::span(&one, 1));
       ++text_.result().target_forwards;
       push_next(device);
     }
@@ -91,13 +92,13 @@ class PlainDecoder {
   }
 
   void push_next(const D& device) {
-    text_.push(next_.choose(device, options_, options_.sampling(), session_.logits(), text_.text()));
+    text_.push(next_.choose(device, options_, options_.sampling(), engine_.logits(), text_.text()));
   }
 
   DecodeOptions options_;
   index_t capacity_;
   Continuation text_;
-  Session session_;
+  Engine engine_;
   Next next_;
 };
 

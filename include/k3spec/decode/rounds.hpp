@@ -12,29 +12,29 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/drafting.hpp>
 #include <k3spec/decode/next_token.hpp>
 #include <k3spec/decode/running_texts.hpp>
 #include <k3spec/decode/session_sizes.hpp>
+#include <k3spec/decode/target_rows.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// Target and draft, and the texts that they extend.
+/// \tparam Engine   see TargetEngine
 /// \tparam Session  see SpeculativeDecoder
-template <ForTarget GivenTarget, class Session, Device D>
+template <class Engine, class Session, Device D>
 class Rounds {
-  using TargetConfig = complete_target_t<GivenTarget>;
   using T = typename Session::value_type;
   using Plain = accumulate_t<T>;
   using S = accumulate_t<element_t<D, T>>;
-  using OfTarget = TargetSession<GivenTarget, T, D>;
+  using OfTarget = TargetRows<Engine, D>;
 
  public:
   /// No texts at first.
   /// \param options  that DecodeOptions::checked has passed
   /// \param chain    the most tokens drafted at a time for a text
-  Rounds(const typename OfTarget::Target& target, const std::vector<Tap>& taps, typename Session::Source draft,
+  Rounds(const typename Engine::Target& target, const std::vector<Tap>& taps, typename Session::Source draft,
          const DecodeOptions& options, index_t chain, const DecoderSize& size, const D& device)
       : options_(options),
         chain_(chain),
@@ -42,7 +42,7 @@ class Rounds {
         texts_(options, size.texts),
         target_(target, taps, target_size(options, chain, size), device),
         draft_(target, std::move(draft), options, chain, size, device),
-        next_token_(device, TargetConfig::vocab_size),
+        next_token_(device, Engine::vocabulary),
         verifier_(device, verified_texts(options, size), verified_texts(options, size) * chain),
         ids_(at(draft_size(options, chain, size).rows)),
         next_(ids_.size()),
@@ -55,8 +55,8 @@ class Rounds {
   /// Bytes that rounds hold, as far as they depend on what is given here.
   static std::size_t bytes(const DecodeOptions& options, index_t chain, const DecoderSize& size) {
     const index_t texts = verified_texts(options, size);
-    return OfTarget::bytes(Session::states / TargetConfig::hidden_size, target_size(options, chain, size)) +
-           Drafting<Session, D>::bytes(options, chain, size) + NextToken<D, Plain>::bytes(TargetConfig::vocab_size) +
+    return OfTarget::bytes(Session::states / Engine::hidden, target_size(options, chain, size)) +
+           Drafting<Session, D>::bytes(options, chain, size) + NextToken<D, Plain>::bytes(Engine::vocabulary) +
            Verifier<D, Plain>::bytes(texts, texts * chain) + sizeof(DepthStatistics) * at(chain);
   }
 
@@ -73,7 +73,7 @@ class Rounds {
   /// See SpeculativeDecoder::add.
   index_t add(std::span<const index_t> prompt, std::optional<std::uint64_t> seed) {
     const index_t text =
-        texts_.add(prompt, options_, seed.value_or(options_.seed), capacity_, TargetConfig::vocab_size, chain_);
+        texts_.add(prompt, options_, seed.value_or(options_.seed), capacity_, Engine::vocabulary, chain_);
     target_.reset(text), draft_.reset(text, texts_[text].sampling.seed);
     return text;
   }
@@ -222,6 +222,10 @@ class Rounds {
     // A text's rows may end before those that the target ran.
     const Proposal<S> proposal = drafted.first(std::min(drafted.size(), round.sound));
     const index_t rows = proposal.size() + 1;
+    if (options_.sampler) {
+      round.verdict = sample(device, b, proposal.tokens, round.sound);
+      return;
+    }
     if (t.sampling.is_greedy()) {
       round.verdict = verify_greedy(proposal.tokens, target_.top_of(b).first(at(rows)));
       return;
@@ -231,10 +235,26 @@ class Rounds {
     round.drawn = verifier_.add(proposal, target_.logits_of(b).rows(0, rows), t.sampling, round.position);
   }
 
+  /// What stays by the sampler's own choices. A row that it throws for becomes one that is not sound.
+  Verdict sample(const D& device, index_t b, std::span<const index_t> drafted, index_t& sound) {
+    RunningText& t = texts_[b];
+    for (index_t i = 0; i < sound; ++i) {
+      try {
+        const index_t token = next_token_.sample(device, options_.sampler, t.text.text(drafted.first(at(i))),
+                                                 target_.logits_of(b).rows(i, 1));
+        if (at(i) == drafted.size() || token != drafted[at(i)]) return {i, token};
+      } catch (...) {
+        t.row_failure = std::current_exception();
+        t.failed_row = sound = i;
+      }
+    }
+    return {sound, 0};
+  }
+
   /// Keeps what stays of a text's proposal.
   /// \param fresh  gets what follows the first of the tokens that the target ran: those kept and the target's own
   /// \returns how many these are
-  /// \throws Error when the text comes to logits without a finite largest one; there, what the processor threw
+  /// \throws Error when the text comes to logits without a finite largest one; there, what processor or sampler threw
   index_t keep(index_t b, std::span<index_t> fresh) {
     RunningText& t = texts_[b];
     if (t.is_finished()) return 0;

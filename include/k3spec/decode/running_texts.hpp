@@ -24,8 +24,8 @@ struct RunningText {
   index_t read = 0;  ///< tokens of the prompt that have gone through the target
   Sampling sampling = {};
   std::exception_ptr failure = nullptr;  ///< what ended it before its end
-  /// What the processor threw for one of the round's rows of logits, and which: it ends the text that comes to that
-  /// row.
+  /// What processor or sampler threw for one of the round's rows of logits, and which: it ends the text that comes to
+  /// that row.
   std::exception_ptr row_failure = nullptr;
   index_t failed_row = 0;
 
@@ -80,7 +80,7 @@ class RunningTexts {
     }
     const index_t place = free() - texts_.begin();
     RunningText& t = (*this)[place];
-    t.is_there = true, t.arrival = arrivals_++, t.read = 0, t.failure = nullptr;
+    t.is_there = true, t.arrival = arrivals_++, t.read = 0, t.failure = t.row_failure = nullptr;
     t.text.begin(prompt, drafted);
     t.sampling = options.sampling(), t.sampling.seed = seed;
     return place;

@@ -7,7 +7,7 @@
 
 #include <k3spec/core/checked.hpp>
 #include <k3spec/decode/draft_session.hpp>
-#include <k3spec/decode/target_session.hpp>
+#include <k3spec/decode/target_engine.hpp>
 
 namespace K3SPEC_NAMESPACE {
 

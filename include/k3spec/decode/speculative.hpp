@@ -13,25 +13,25 @@
 #include <utility>
 #include <vector>
 
-#include <k3spec/config/complete.hpp>
 #include <k3spec/decode/rounds.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
 /// Target and draft may be of different configs as long as the widths agree.
-/// \tparam Session  Eagle3Session<Draft, T>, BlockSession<Draft, T>, or NoDraft<TargetConfig, T>, each of the device
-template <ForTarget GivenTarget, class Session, Device D = Cpu>
+/// \tparam Given    the config of a Kimi K3 target, or an engine (TargetEngine) of any other
+/// \tparam Session  Eagle3Session<Draft, T>, BlockSession<Draft, T>, or NoDraft<Given, T>, each of the device
+template <ForEngine Given, class Session, Device D = Cpu>
   requires DraftSession<Session, D>
 class SpeculativeDecoder {
-  using TargetConfig = complete_target_t<GivenTarget>;
-  static_assert(Session::target_hidden == TargetConfig::hidden_size,
+  using Engine = target_engine_t<Given, typename Session::value_type, D>;
+  static_assert(Session::target_hidden == Engine::hidden,
                 "SpeculativeDecoder: the draft's target_hidden_size must be the target's hidden_size");
-  static_assert(Session::vocabulary == TargetConfig::vocab_size,
+  static_assert(Session::vocabulary == Engine::vocabulary,
                 "SpeculativeDecoder: draft and target must share one vocabulary");
 
  public:
   using T = typename Session::value_type;
-  using Target = typename TargetSession<GivenTarget, T, D>::Target;
+  using Target = typename Engine::Target;
   using Conventions = typename Session::Conventions;
 
   /// A decoder without texts.
@@ -42,7 +42,7 @@ class SpeculativeDecoder {
   SpeculativeDecoder(const Target& target, std::span<const index_t> layers, const Conventions& conventions,
                      typename Session::Source draft, const DecoderSize& size, const DecodeOptions& options,
                      const D& device)
-      : rounds_(target, Session::taps(layers, TargetConfig::num_hidden_layers, conventions), std::move(draft),
+      : rounds_(target, Session::taps(layers, Engine::num_hidden_layers, conventions), std::move(draft),
                 checked(options, size.capacity), chain_of(options, conventions), size, device) {}
   /// On the host.
   /// \param capacity  the most positions of prompt and generated tokens together, of each text
@@ -55,8 +55,8 @@ class SpeculativeDecoder {
   /// \throws Error on options out of range
   static std::size_t bytes(const Conventions& conventions, index_t capacity, const DecodeOptions& options,
                            index_t texts = 1) {
-    return Rounds<GivenTarget, Session, D>::bytes(checked(options, capacity), chain_of(options, conventions),
-                                                  {capacity, texts});
+    return Rounds<Engine, Session, D>::bytes(checked(options, capacity), chain_of(options, conventions),
+                                             {capacity, texts});
   }
 
   /// Tokens drafted per verification.
@@ -141,7 +141,7 @@ class SpeculativeDecoder {
   using PromptOf = std::vector<std::optional<std::size_t>>;
 
   static const DecodeOptions& checked(const DecodeOptions& options, index_t capacity) {
-    return options.checked(capacity, TargetConfig::vocab_size, Session::max_chain);
+    return options.checked(capacity, Engine::vocabulary, Session::max_chain);
   }
   static index_t chain_of(const DecodeOptions& options, const Conventions& conventions) {
     return options.chain.value_or(Session::default_chain(conventions));
@@ -159,7 +159,7 @@ class SpeculativeDecoder {
     return taken;
   }
 
-  Rounds<GivenTarget, Session, D> rounds_;
+  Rounds<Engine, Session, D> rounds_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

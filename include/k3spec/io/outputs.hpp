@@ -23,6 +23,7 @@ namespace K3SPEC_NAMESPACE::io {
 struct NamedPath {
   std::string name;  ///< "--log"
   std::filesystem::path path;
+  bool alone = false;  ///< of an input: a file that names no others, which a checkpoint's index does
 };
 
 namespace detail {
@@ -36,11 +37,12 @@ inline std::optional<struct stat> status_of(const std::filesystem::path& path) {
 inline bool is_same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 /// An input, and the files in it if it is a folder, or a checkpoint's index, beside which its shards lie.
-inline std::vector<std::filesystem::path> files_of(const std::filesystem::path& input) {
-  std::vector<std::filesystem::path> all{input};
-  const bool index = input.extension() == ".json";
+inline std::vector<std::filesystem::path> files_of(const NamedPath& input) {
+  std::vector<std::filesystem::path> all{input.path};
+  if (input.alone) return all;
+  const bool index = input.path.extension() == ".json";
   std::error_code failed;
-  std::filesystem::directory_iterator at(index ? input.parent_path() / "." : input, failed);
+  std::filesystem::directory_iterator at(index ? input.path.parent_path() / "." : input.path, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) all.push_back(at->path());
   return all;
 }
@@ -59,7 +61,7 @@ inline void refuse_inputs(const NamedPath& output, const std::vector<NamedPath>&
   const auto found = detail::status_of(output.path);
   if (!found || S_ISCHR(found->st_mode) || S_ISFIFO(found->st_mode)) return;
   for (const NamedPath& input : inputs) {
-    for (const auto& file : detail::files_of(input.path)) {
+    for (const auto& file : detail::files_of(input)) {
       const auto read = detail::status_of(file);
       if (!read || !detail::is_same(*found, *read)) continue;
       const std::string which = file == input.path ? input.name : file.string() + " of " + input.name;

@@ -91,7 +91,8 @@ struct DSparkSums {
     double accepted = 1, predicted = 1, length = 1;
     for (std::size_t k = 0; k < slots.size(); ++k) {
       const DSparkSlot& slot = slots[k];
-      accept_rate[k] += {slot.acceptance, 1}, depth_acceptance[k] += {accepted * slot.acceptance, accepted};
+      accept_rate[k] += {slot.acceptance, 1};
+      depth_acceptance[k] += {accepted * slot.acceptance, accepted};
       length += accepted *= slot.acceptance;
       add_losses(slot);
       if (!slot.predicted) continue;

@@ -9,7 +9,8 @@
 /// ```
 /// with a, b, c = 3.4445, -4.775, 2.0315, which take singular values from above 0 to between 0.7 and 1.2. All of it is
 /// in the type that gradients add up in, float at least (torch rounds X to bfloat16). M is AdamW's first moment, whose
-/// second moments of these matrices stay 0. Embeddings, heads and Markov tables, whose rows are tokens', are AdamW's.
+/// second moments of these matrices stay 0. Embeddings, heads and Markov tables, whose rows are outputs or tokens, are
+/// AdamW's.
 /// defines: OptimizerKind, MuonScale, MuonOptions, is_for_muon, Muon
 
 #include <algorithm>
@@ -63,8 +64,8 @@ struct MuonOptions {
 
 /// Whether a trained matrix of this name is Muon's, not AdamW's.
 inline bool is_for_muon(std::string_view name) {
-  for (const std::string_view tokens : {"embed_tokens", "lm_head", "markov"}) {
-    if (name.find(tokens) != std::string_view::npos) return false;
+  for (const std::string_view other : {"embed_tokens", "lm_head", "confidence_head", "markov_w"}) {
+    if (name.find(other) != std::string_view::npos) return false;
   }
   return true;
 }
@@ -78,13 +79,13 @@ class Muon {
  public:
   using Rest = AdamW<Model, T, D>;
 
-  /// Memory for the largest matrix and two squares.
+  /// Memory for the largest matrix and three squares.
   /// \throws Error on an option out of range
   Muon(const D& device, const MuonOptions& options)
       : options_(options),
         parts_(parts()),
-        next_(device, largest([](const Part& p) { return p.size(); })),
-        squares_(device, 3 * largest([](const Part& p) { return p.side() * p.side(); })),
+        next_(device, sizes(parts_).next),
+        squares_(device, sizes(parts_).squares),
         sums_(device, blocks()),
         sums_on_host_(blocks()) {
     options_.check();
@@ -113,10 +114,8 @@ class Muon {
 
   /// Bytes of what a step needs beside AdamW's.
   static std::size_t bytes() {
-    const std::vector<Part> all = parts();
-    index_t next = 0, side = 0;
-    for (const Part& p : all) next = std::max(next, p.size()), side = std::max(side, p.side());
-    return static_cast<std::size_t>(next + 3 * side * side) * sizeof(S);
+    const Sizes s = sizes(parts());
+    return static_cast<std::size_t>(s.next + s.squares) * sizeof(S);
   }
 
  private:
@@ -147,11 +146,16 @@ class Muon {
     });
     return all;
   }
-  template <class F>
-  index_t largest(F&& of) const {
-    index_t most = 0;
-    for (const Part& part : parts_) most = std::max(most, of(part));
-    return most;
+  /// Elements for the largest matrix, and for three squares of the largest shorter side.
+  struct Sizes {
+    index_t next = 0, squares = 0;
+  };
+  static Sizes sizes(const std::vector<Part>& parts) {
+    Sizes s;
+    for (const Part& p : parts) {
+      s.next = std::max(s.next, p.size()), s.squares = std::max(s.squares, 3 * p.side() * p.side());
+    }
+    return s;
   }
   index_t blocks() const {
     index_t all = 0;

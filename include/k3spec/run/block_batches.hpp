@@ -67,6 +67,10 @@ class BlockBatches {
     require(s.fc_init == FcInit::normal, "fc_init", name(s.fc_init), "normal: it is of EAGLE-3's fc");
   }
   static DraftVocabulary vocabulary(const Setup&) { return DraftVocabulary::whole(Draft::vocabulary); }
+  /// The target's states that a draft of this setup reads.
+  static std::vector<Tap> taps(const Setup& setup) {
+    return block_taps(setup.layer_ids, TargetConfig::num_hidden_layers, setup.conventions);
+  }
 
   const DraftVocabulary& vocabulary() const { return vocabulary_; }
   const std::vector<index_t>& layer_ids() const { return layer_ids_; }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <k3spec/io/draft_checkpoint.hpp>
+#include <k3spec/run/own_draft.hpp>
 #include <k3spec/run/trainer_checkpoint.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -27,6 +27,7 @@ void check_same_conventions(const std::string& file, const Conventions& found, c
 }
 
 template <class Draft, class Conventions>
+  requires(!OwnDraft<Draft>)
 void check_same_config(const std::filesystem::path& path, const std::vector<index_t>& layer_ids,
                        const Conventions& conventions) {
   using Config = typename Draft::config;
@@ -37,6 +38,12 @@ void check_same_config(const std::filesystem::path& path, const std::vector<inde
   const auto found = io::draft_layer_ids<Draft::kind, Config>(config, file);
   if (found == layer_ids) return;
   throw Error(file + ": " + DraftForm<Draft::kind>::layers_field, io::json(found).dump(), io::json(layer_ids).dump());
+}
+
+template <OwnDraft Draft, class Conventions>
+void check_same_config(const std::filesystem::path& path, const std::vector<index_t>& layer_ids,
+                       const Conventions& conventions) {
+  check_draft_config_of<Draft>(path, draft_config_of<Draft>(layer_ids, DType::F32, conventions));
 }
 
 template <class Draft>
@@ -66,10 +73,9 @@ inline void check_same_step(const std::filesystem::path& directory, index_t next
 /// \returns where the checkpoint stands
 /// \throws Error naming the file, and the first of settings, texts, config.json, conventions, layers and vocabulary
 ///         that is not the run's; on files that are not of one step
-template <class Draft>
+template <class Draft, class Conventions>
 TrainerProgress check_checkpoint(const std::filesystem::path& directory, const TrainSettings& settings,
-                                 const std::vector<index_t>& layer_ids,
-                                 const typename DraftForm<Draft::kind>::Conventions& conventions,
+                                 const std::vector<index_t>& layer_ids, const Conventions& conventions,
                                  const DraftVocabulary& vocabulary, const std::optional<DataFingerprints>& data = {},
                                  OtherData other = OtherData::refuse) {
   TrainerProgress saved = read_trainer_progress(directory);

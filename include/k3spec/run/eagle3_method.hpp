@@ -57,6 +57,10 @@ class Eagle3Method {
     Features::check(setup.vocabulary, setup.layer_ids, setup.conventions);
   }
   static const DraftVocabulary& vocabulary(const Setup& setup) { return setup.vocabulary; }
+  /// The target's states that a draft of this setup reads.
+  static std::vector<Tap> taps(const Setup& setup) {
+    return eagle3_taps(setup.layer_ids, TargetConfig::num_hidden_layers, setup.conventions);
+  }
 
   Eagle3Method(const D& device, TeachingTarget<GivenTarget, T, D> target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),

@@ -23,12 +23,12 @@
 #include <k3spec/comm/single.hpp>
 #include <k3spec/comm/summable.hpp>
 #include <k3spec/core/device.hpp>
-#include <k3spec/core/finite.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
-#include <k3spec/io/draft_checkpoint.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
+#include <k3spec/run/fresh_draft.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
+#include <k3spec/run/own_draft.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/same_settings.hpp>
 #include <k3spec/run/step_gradients.hpp>
@@ -47,9 +47,9 @@ class Trainer {
   using D = typename Method::device_type;
   // Not in the head: there g++ would look at the Method without its access rules, and a config's forgotten field.
   static_assert(TrainingMethod<Method> && Communicator<Comm, D>);
+  static_assert(HasBackward<Method>, "Trainer: the method has no forward_backward, so no gradients");
   using Draft = typename Method::Draft;
   using Target = typename Method::Target;
-  using Config = typename Draft::config;
   using Metrics = typename Method::Metrics;
   using Setup = typename Method::Setup;
 
@@ -72,7 +72,7 @@ class Trainer {
     }
     Method::check(setup, settings);
     // A run that could not be saved does not begin.
-    io::draft_config_json<Draft::kind, Config>(setup.layer_ids, dtype_of<T>, setup.conventions);
+    draft_config_of<Draft>(setup.layer_ids, dtype_of<T>, setup.conventions);
   }
 
   /// Whether a run of this setup and these settings can go on from a checkpoint, as far as that shows before a target
@@ -87,6 +87,9 @@ class Trainer {
                                    data, other);
   }
 
+  /// The target's states that a draft of this setup reads.
+  static std::vector<Tap> taps(const Setup& setup) { return Method::taps(setup); }
+
   /// A draft with fresh parameters, N(0, 0.02²) from the settings' seed, and what it takes from the target.
   /// \param device  copied if that is what copies of it are for (Cpu); else it must outlive the trainer
   /// \param target  on the host; its parameters go to the device
@@ -97,6 +100,11 @@ class Trainer {
   /// The same of a target in a checkpoint (target/load.hpp), each of whose weights is kept once.
   Trainer(const D& device, const typename Target::template Weights<Unread<T>>& target, Setup setup,
           const TrainSettings& settings, Comm comm = Comm())
+      : Trainer(device, target, target, std::move(setup), settings, std::move(comm)) {}
+  /// The same of a cache of what a target said of the windows that are trained on: the same bits, without the target.
+  /// \throws Error as above, and on a cache of other states or windows
+  Trainer(const D& device, const typename Method::Teacher::Stored& target, Setup setup, const TrainSettings& settings,
+          Comm comm = Comm())
       : Trainer(device, target, target, std::move(setup), settings, std::move(comm)) {}
 
   /// Says which texts the run learns from and is measured on, for its checkpoints. Without it they say that the caller
@@ -209,24 +217,14 @@ class Trainer {
       : device_(device),
         comm_(std::move(comm)),
         progress_{checked(setup, settings)},
-        draft_(device, settings, fresh(device, settings, weights)),
+        draft_(device, settings, fresh_draft<Method>(device, settings, weights)),
         method_(device, known(weights, std::forward<Made>(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
-  static Parameters<Draft, T> fresh(const D& device, const TrainSettings& settings, const auto& target) {
-    require_finite<Target>(target, "target");
-    Parameters<Draft, T> parameters;
-    parameters.initialize(settings.seed, Parameters<Draft, T>::default_deviation, [&](index_t count, auto&& body) {
-      run_each(device, count, [&](const D&, index_t i) { body(i); });
-    });
-    Method::initialize(settings, target, parameters);
-    return parameters;
-  }
-
-  /// The target, when its fingerprint is taken.
+  /// The target or its cache, when its fingerprint is taken.
   template <class Made>
   auto known(const auto& weights, Made&& target) {
-    progress_.sources.target = host_fingerprint<Target>(device_, weights);
+    progress_.sources.target = target_fingerprint<Target>(device_, weights);
     return typename Method::Teacher(device_, std::forward<Made>(target));
   }
 
@@ -242,7 +240,7 @@ class Trainer {
   }
 
   io::json config_json() const {
-    return io::draft_config_json<Draft::kind, Config>(method_.layer_ids(), dtype_of<T>, method_.conventions());
+    return draft_config_of<Draft>(method_.layer_ids(), dtype_of<T>, method_.conventions());
   }
 
   /// What a rank does that the others wait for: where it fails, they are told.

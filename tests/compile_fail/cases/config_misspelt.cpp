@@ -2,6 +2,7 @@
 // expect: hidden_dim
 // errors: 1
 // lines: 12
+// first: 15
 #include <k3spec/config/change.hpp>
 #include <k3spec/config/complete.hpp>
 

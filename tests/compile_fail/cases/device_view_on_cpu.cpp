@@ -1,5 +1,6 @@
 // expect: evaluate on Cpu: a view is in another device's memory
 // expect: a view is in another memory than the weights it meets
+// first: 15
 #include <k3spec/layers/linear.hpp>
 #include <k3spec/ops/copy.hpp>
 

@@ -5,6 +5,7 @@
 /// defines: differentiate, differentiate_rows
 
 #include <k3spec/backend/cpu/evaluate.hpp>
+#include <k3spec/expr/derivatives.hpp>
 #include <k3spec/expr/walk.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -201,7 +202,9 @@ void differentiate(const Cpu& cpu, const E& e, const View<T, Y...>& d_y, const s
   static_assert(here, "differentiate on Cpu: a view is in another device's memory");
   static_assert(wide, "differentiate: an operand has another number of columns than d_y");
   static_assert(same, "differentiate: an operand and d_y mix double with float or bfloat16");
-  if constexpr (here && wide && same) {
+  constexpr bool smooth = expr::has_derivatives<E>;
+  static_assert(smooth, "differentiate: a function of the expression has no derivative beside its value");
+  if constexpr (here && wide && same && smooth) {
     const auto d = as_matrix(d_y);
     cpu::differentiate_all<accumulate_t<T>>(cpu, e, cpu::ElementAdjoint<std::remove_cv_t<T>>{d}, grads, scratch,
                                             d.extents(), std::tuple(as_matrix(x)...));

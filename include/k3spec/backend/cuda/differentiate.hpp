@@ -6,6 +6,7 @@
 /// defines: differentiate, differentiate_rows
 
 #include <k3spec/backend/cuda/evaluate.hpp>
+#include <k3spec/expr/derivatives.hpp>
 #include <k3spec/expr/walk.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -252,6 +253,8 @@ void differentiate_all(const Cuda& cuda, const E& e, const std::tuple<G...>& gra
 template <expr::Expression E, class T, index_t... Y, class... G, Allocator A, class... X>
 void differentiate(const Cuda& cuda, const E& e, const View<T, Y...>& d_y, const std::tuple<G...>& grads, A& scratch,
                    const X&... x) {
+  static_assert(expr::has_derivatives<E>,
+                "differentiate: a function of the expression has no derivative beside its value");
   const auto d = as_matrix(d_y);
   expr::check_operands<E>(d.extent(0), d.extent(1), cuda::as_operands(x...));
   cuda::differentiate_all<scalar_t<T>, false>(cuda, e, cuda::as_gradients(grads), scratch, d.extent(0), d.extent(1),

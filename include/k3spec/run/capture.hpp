@@ -1,0 +1,277 @@
+#pragma once
+/// \file
+/// Makes a cache of features (batches/feature_files.hpp): a target runs over the windows that training and evaluation
+/// go over, and what it says of them is written, a shard at a time. A capture that was ended at any point, however,
+/// goes on with the shards that are there, and comes to the bytes of one that was not.
+/// defines: CaptureFolder, FeatureCapture
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <k3spec/batches/chunk_rows.hpp>
+#include <k3spec/batches/feature_files.hpp>
+#include <k3spec/batches/stored_features.hpp>
+#include <k3spec/batches/target_choices.hpp>
+#include <k3spec/batches/target_states.hpp>
+#include <k3spec/core/printable.hpp>
+#include <k3spec/io/run_lock.hpp>
+#include <k3spec/io/safetensors_writer.hpp>
+#include <k3spec/run/text_cutter.hpp>
+
+namespace K3SPEC_NAMESPACE {
+
+/// The folder of a capture, and what is in it already.
+class CaptureFolder {
+ public:
+  using Path = std::filesystem::path;
+
+  /// Looks at the folder, which need not be there.
+  /// \throws Error when it has files that are none of a capture's, or a features.json that cannot be read
+  explicit CaptureFolder(Path path) : path_(std::move(path)) {
+    std::error_code failed;
+    if (std::filesystem::exists(path_ / FeatureFiles::json, failed)) {
+      found_.emplace(FeatureManifest::read(path_));
+      return;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path_, failed)) {
+      const std::string name = entry.path().filename().string();
+      if (name == lock_folder || is_unfinished(name)) continue;
+      throw Error(path_.string(), printable(name) + " and no " + FeatureFiles::json, "an empty folder, or a capture's");
+    }
+  }
+
+  const Path& path() const { return path_; }
+  /// What was captured here before; none: nothing.
+  const std::optional<FeatureManifest>& found() const { return found_; }
+
+  /// Refuses to go on with another capture.
+  /// \throws Error naming the first member of features.json that is not the plan's
+  void check(const FeaturePlan& plan) const {
+    if (!found_) return;
+    const auto d = detail::first_difference(found_->plan().to_json(), plan.to_json());
+    if (d.name.empty()) return;
+    throw Error((path_ / FeatureFiles::json).string() + ": " + d.name, io::detail::excerpt(d.found),
+                io::detail::excerpt(d.wanted) + ", as this capture would have it; or another folder");
+  }
+
+  /// Takes away what a process that was killed had begun to write.
+  void remove_unfinished() const {
+    std::error_code failed;
+    std::vector<Path> all;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, failed)) {
+      if (is_unfinished(entry.path().filename().string())) all.push_back(entry.path());
+    }
+    for (const Path& file : all) std::filesystem::remove(file, failed);
+  }
+
+  /// Of a capture that is at work.
+  Path lock() const { return path_ / lock_folder / "lock"; }
+
+ private:
+  static constexpr const char* lock_folder = ".capture";
+
+  /// Whether it is a file of a capture's that io/atomic_file.hpp had not moved to its place yet.
+  static bool is_unfinished(const std::string& name) {
+    const std::size_t end = name.find(".tmp");
+    if (end == std::string::npos) return false;
+    const std::string of = name.substr(0, end);
+    const bool shard = of.rfind("states-", 0) == 0;
+    return shard || of == FeatureFiles::json || of == FeatureFiles::training || of == FeatureFiles::held_out ||
+           of == FeatureFiles::tables;
+  }
+
+  Path path_;
+  std::optional<FeatureManifest> found_;
+};
+
+/// A capture at work.
+template <ForTarget Given, Element T, Device D = Cpu>
+class FeatureCapture {
+  static_assert(shares_memory<D>, "FeatureCapture: a device without the host's memory");
+  using Config = complete_target_t<Given>;
+  static constexpr index_t hidden = Config::hidden_size, chunk = chunk_rows(Config::vocab_size);
+
+ public:
+  /// Takes the folder, and memory for a shard.
+  /// \param batch  windows that go through the target together: no result depends on it
+  /// \throws Error as CaptureFolder::check, and when another process is at work in the folder
+  FeatureCapture(const D& device, CaptureFolder folder, FeaturePlan plan, index_t batch)
+      : device_(device),
+        folder_(std::move(folder)),
+        plan_(std::move(plan)),
+        settings_(settings(plan_)),
+        cutter_(settings_),
+        batch_(batch),
+        lock_((folder_.check(plan_), folder_.lock()), folder_.path()) {
+    const std::string text = plan_.to_json().dump();
+    id_ = Fingerprint{detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))}.text();
+    const index_t rows = plan_.shard_windows * plan_.length;
+    for (auto* column : {&ids_, &top_, &seq_lens_}) column->resize(static_cast<std::size_t>(rows));
+    last_.resize(static_cast<std::size_t>(rows * hidden));
+    tapped_.resize(static_cast<std::size_t>(rows * width()));
+    logits_.resize(static_cast<std::size_t>(std::min(chunk, batch * plan_.length) * Config::vocab_size));
+  }
+
+  /// What is a window of a run, as far as that is the plan's.
+  static TrainSettings settings(const FeaturePlan& plan) {
+    TrainSettings s;
+    s.batch = 1, s.length = plan.length, s.packing = plan.packing, s.sampling = plan.sampling;
+    return s;
+  }
+
+  /// Makes all files that are not there yet.
+  /// \param states   of batches of windows that are `batch`, with the plan's taps
+  /// \param goes_on  (shards that are there, of them kept): false ends it here, to go on later
+  /// \returns whether the cache is whole
+  template <class F>
+  bool run(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, F&& goes_on) {
+    folder_.remove_unfinished();
+    if (!folder_.found()) FeatureManifest(plan_).write(folder_.path());
+    write_tokens(FeatureFiles::training, training), write_tokens(FeatureFiles::held_out, held_out);
+    const auto tables = states.tables();
+    write(FeatureFiles::tables,
+          {io::source("embed_tokens", tables.embed_tokens), io::source("lm_head", tables.lm_head)});
+    index_t kept = 0;
+    for (index_t s = 0; s < plan_.shards(); ++s) {
+      if (is_there(FeatureFiles::shard(s))) {
+        ++kept;
+      } else {
+        capture(states, training, held_out, s);
+      }
+      if (!goes_on(s + 1, kept) && s + 1 < plan_.shards()) return false;
+    }
+    FeatureManifest::of(device_, folder_.path(), plan_).write(folder_.path());
+    return true;
+  }
+
+  /// Bytes that it holds beside the states.
+  /// \param tokens  of the longer data: all of them are held while they are written, as they are read, too
+  static std::uint64_t bytes(const FeaturePlan& plan, index_t batch, index_t tokens) {
+    const auto rows = static_cast<std::uint64_t>(plan.shard_windows) * static_cast<std::uint64_t>(plan.length);
+    const auto logits = static_cast<std::uint64_t>(std::min(chunk, batch * plan.length) * Config::vocab_size);
+    constexpr std::uint64_t per_token = sizeof(index_t) + sizeof(std::int32_t) + sizeof(std::uint8_t);
+    return rows * plan.bytes_per_token(hidden) + logits * sizeof(accumulate_t<T>) +
+           per_token * static_cast<std::uint64_t>(tokens);
+  }
+
+ private:
+  index_t width() const { return static_cast<index_t>(plan_.taps.size()) * hidden; }
+
+  /// Of tensors in the order of their names.
+  Fingerprint checksum(const std::vector<io::TensorSource>& tensors) const {
+    Fingerprint all;
+    for (const io::TensorSource& t : tensors) {
+      const std::span bytes(static_cast<const std::byte*>(t.data), *io::byte_count(t.dtype, t.shape));
+      all.bits = detail::mix(all.bits, bytes_fingerprint(device_, bytes).bits);
+    }
+    return all;
+  }
+
+  /// \param tensors  in the order of their names
+  void write(const std::string& name, const std::vector<io::TensorSource>& tensors) {
+    if (is_there(name)) return;
+    io::write_safetensors(folder_.path() / name, tensors, {{"capture", id_}, {"checksum", checksum(tensors).text()}});
+  }
+
+  /// Whether a file is this capture's, as it was written. One that is not is written anew.
+  bool is_there(const std::string& name) const {
+    try {
+      const detail::FeatureFile file(folder_.path() / name);
+      const auto& header = file.header();
+      const auto says = [&](const char* key) {
+        const auto at = header.metadata.find(key);
+        return at == header.metadata.end() ? std::string() : at->second;
+      };
+      std::vector<io::TensorSource> tensors;
+      for (const auto& [tensor, info] : header.tensors) {
+        tensors.push_back(
+            {tensor, info.dtype, info.shape, file.file().bytes().data() + header.data_start + info.begin});
+      }
+      return says("capture") == id_ && says("checksum") == checksum(tensors).text();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  void write_tokens(const std::string& name, const TokenData& data) {
+    const auto count = static_cast<std::size_t>(data.size());
+    std::vector<index_t> piece(count);
+    data.read(0, piece);
+    const std::vector<std::int32_t> ids(piece.begin(), piece.end());
+    piece.clear();
+    for (index_t begin = 0; const index_t end : data.document_ends()) piece.push_back(end - std::exchange(begin, end));
+    std::vector<std::uint8_t> mask(data.has_mask() ? count : 0);
+    if (data.has_mask()) data.read_mask(0, mask);
+    std::vector<io::TensorSource> tensors{{"input_ids", DType::I32, {data.size()}, ids.data()}};
+    if (data.has_mask()) tensors.push_back({"loss_mask", DType::U8, {data.size()}, mask.data()});
+    tensors.push_back({"seq_lens", DType::I64, {static_cast<index_t>(piece.size())}, piece.data()});
+    write(name, tensors);
+  }
+
+  void capture(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, index_t shard) {
+    const index_t windows = plan_.count_of(shard), length = plan_.length, rows = windows * length;
+    for (index_t w = 0; w < windows; w += batch_) {
+      run_batch(states, training, held_out, plan_.first_of(shard) + w, std::min(batch_, windows - w), w * length);
+    }
+    std::vector<io::TensorSource> tensors{{"ids", DType::I32, {windows, length}, ids_.data()},
+                                          {"last", dtype_of<T>, {rows, hidden}, last_.data()}};
+    if (plan_.packing == Packing::apart)
+      tensors.push_back({"seq_lens", DType::I32, {windows, length}, seq_lens_.data()});
+    tensors.push_back({"tapped", dtype_of<T>, {rows, width()}, tapped_.data()});
+    tensors.push_back({"top", DType::I32, {rows}, top_.data()});
+    write(FeatureFiles::shard(shard), tensors);
+  }
+
+  /// Windows [first, first + n) of all; where these are fewer than a batch, the last of them again and again.
+  /// \param row  of the shard, where they begin
+  void run_batch(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, index_t first,
+                 index_t n, index_t row) {
+    const index_t length = plan_.length, tokens = batch_ * length;
+    const bool apart = plan_.packing == Packing::apart;
+    std::vector<index_t> ids(static_cast<std::size_t>(tokens)), lengths(apart ? ids.size() : 0);
+    for (index_t b = 0; b < batch_; ++b) {
+      const index_t w = first + std::min(b, n - 1), held = w - plan_.training_windows;
+      const TextWindows one = held < 0 ? cutter_.of_evaluation(training, w) : cutter_.of_evaluation(held_out, held);
+      std::copy_n(one.ids.data(), length, ids.data() + b * length);
+      if (apart) std::copy_n(one.seq_lens.data(), length, lengths.data() + b * length);
+    }
+    TextWindows windows{Matrix<const index_t>(ids.data(), batch_, length)};
+    if (apart) windows.seq_lens = Matrix<const index_t>(lengths.data(), batch_, length);
+    states.run(device_, windows);
+    const index_t rows = n * length;
+    std::copy_n(ids.data(), rows, ids_.data() + row);
+    if (apart) std::copy_n(lengths.data(), rows, seq_lens_.data() + row);
+    std::copy_n(states.last().data(), rows * hidden, last_.data() + row * hidden);
+    std::copy_n(states.tapped().data(), rows * width(), tapped_.data() + row * width());
+    choose(states, rows, row);
+  }
+
+  /// The target's argmax over its whole vocabulary.
+  void choose(TargetStates<Given, T, D>& states, index_t rows, index_t row) {
+    std::vector<index_t> top(static_cast<std::size_t>(rows));
+    const Rows<accumulate_t<T>, Config::vocab_size> logits(logits_.data(), std::min(chunk, rows));
+    target_choices(device_, states.target(), states.last().rows(0, rows), logits, Vector<index_t>(top.data(), rows));
+    std::copy_n(top.data(), rows, top_.data() + row);
+  }
+
+  D device_;
+  CaptureFolder folder_;
+  FeaturePlan plan_;
+  TrainSettings settings_;
+  TextCutter cutter_;
+  index_t batch_;
+  RunLock lock_;
+  std::string id_;  // of the plan: what its files carry
+  std::vector<std::int32_t> ids_, top_, seq_lens_;
+  std::vector<T> tapped_, last_;
+  std::vector<accumulate_t<T>> logits_;
+};
+
+}  // namespace K3SPEC_NAMESPACE
