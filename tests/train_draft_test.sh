@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What examples/train_draft does: trains, goes on where it was stopped with the same bits, refuses what does not fit.
-# $1: the program.
-program="$1"
+# $1: the program, $2: plot_training.
+program="$1" plot_training="$2"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 small=(--target "$tiny" --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 --eval-every 3)
@@ -46,10 +46,19 @@ expect 0 "trained 4 of 4 steps" "${sets[@]}" --out "$dir/sets" --steps 4 --save-
 [[ "$output" == *"step 3: held-out first loss "*"step 3: held-out seen.txt loss "* ]] || fail "a set is not noted: $output"
 same "$dir/a/latest" "$dir/sets/latest"
 looks() { grep -o '"heldout":{.*' "$1/train.jsonl"; }
-diff <(looks "$dir/a") <(looks "$dir/sets" | sed 's/,"heldout_sets".*/}/') || fail "the first set is looked at otherwise"
+diff <(looks "$dir/a") <(looks "$dir/sets" | sed 's/,"heldout_name":"first","heldout_sets".*/}/') || fail "the first set is looked at otherwise"
 expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/seen" --steps 4 --save-every 2 --heldout "$dir/seen.txt"
-set_of() { sed -n 's/.*"heldout_sets":{"first":{[^}]*},"seen.txt":{\([^}]*\)}}}$/\1/p' "$1/train.jsonl"; }
+set_of() { sed -n 's/.*"heldout_sets":{"seen.txt":{\([^}]*\)}}}$/\1/p' "$1/train.jsonl"; }
 diff <(looks "$dir/seen" | sed 's/^"heldout":{\(.*\)}}$/\1/') <(set_of "$dir/sets") || fail "the second set is looked at otherwise"
+# The report has the same of both, the first one's as the run's own.
+"$plot_training" "r=$dir/sets/train.jsonl" --out "$dir/sets.html" >/dev/null || fail "no report of several sets"
+last() { looks "$1" | tail -n 1 | sed "s/.*\"$2\":\([^,}]*\).*/\1/" | xargs printf "%.$3f"; }
+reported() { grep -qF "$1" "$dir/sets.html" || fail "the report lacks $1: $(cat "$dir/sets.html")"; }
+reported "<th scope=\"row\">r, seen.txt</th><td>$(last "$dir/seen" loss 4)</td><td>$(last "$dir/seen" accept_length 3)</td>"
+reported "<th scope=\"row\">Held-out loss, last</th><td>$(last "$dir/a" loss 4)</td>"
+[[ "$(grep -o 'scope="row">r, ' "$dir/sets.html" | wc -l)" == 1 ]] || fail "other sets: $(cat "$dir/sets.html")"
+expect 2 "--heldout: found it several times with --features, wanted the one that was captured" --features "$dir/none" \
+  --heldout "$dir/seen.txt" --heldout "$tiny/heldout.txt" --out "$dir/e" --steps 1
 expect 2 "--heldout: found two sets called 'seen.txt', wanted NAME=FILE with a name of its own" \
   "${small[@]}" --heldout "$dir/seen.txt" --heldout "seen.txt=$tiny/heldout.txt" --out "$dir/e" --steps 1
 for given in "=$dir/seen.txt" "name="; do
@@ -79,6 +88,34 @@ same "$dir/stale/latest" "$dir/stale.resumed/latest"
 [[ "$(readlink "$dir/stale.resumed/best")" == step-00000002 ]] || fail "another checkpoint is the best when resumed"
 expect 0 "trained 3 of 9 steps, 3 looks without a better one: nothing is left to do" "${stale[@]}" --out "$dir/stale" --resume
 expect 0 "trained 4 of 9 steps in " "${stale[@]:0:16}" --out "$dir/stale" --resume --early-stop 4
+# So with lengths that rise and fall, from any checkpoint: the same end, best and log.
+wavy=("${stale[@]:0:14}" --keep 100)
+expect 0 "trained " "${wavy[@]}" --early-stop 4 --out "$dir/wavy" --steps 40 --lr 0.05
+best="$(readlink "$dir/wavy/best")" end="$(readlink "$dir/wavy/latest")"
+[[ "$output" == *": no look was better any more"* && $best != "$end" && $best != step-00000001 ]] ||
+  fail "best $best, end $end: $(ls "$dir/wavy") $output"
+linked() { rm -rf "$dir/wavy.resumed" && cp -r "$dir/wavy" "$dir/wavy.resumed"; }
+for at in "$dir"/wavy/step-*; do
+  [[ "${at##*/}" != "$end" ]] || continue
+  linked && ln -sfn "${at##*/}" "$dir/wavy.resumed/latest"
+  expect 0 ": no look was better any more" "${wavy[@]}" --early-stop 4 --out "$dir/wavy.resumed" --resume
+  same "$dir/wavy/latest" "$dir/wavy.resumed/latest"
+  same "$dir/wavy/best" "$dir/wavy.resumed/best"
+  diff <(timeless "$dir/wavy") <(timeless "$dir/wavy.resumed") || fail "from ${at##*/} the log is another"
+done
+# It is told when the link to the best is gone, or what it named, or that is damaged.
+longer=("${wavy[@]}" --early-stop 5 --out "$dir/wavy.resumed" --resume)
+linked && rm "$dir/wavy.resumed/best"
+expect 0 "note: $dir/wavy.resumed/best: led to nothing, leads to $best now" "${longer[@]}"
+linked && rm -r "$dir/wavy.resumed/$best"
+expect 0 "note: $dir/wavy.resumed/best: led to $best, leads to step-" "${longer[@]}"
+linked && sed -i 's/"accept_length": .*/"accept_length": 0.5,/' "$dir/wavy.resumed/$best/trainer.json"
+expect 0 "note: $dir/wavy.resumed/best: led to $best, leads to step-" "${longer[@]}"
+[[ "$output" == *"note: $dir/wavy.resumed/$best/trainer.json: heldout: accept_length: found 0.5, wanted a number of"* ]] ||
+  fail "a damaged checkpoint is not told: $output"
+linked && rm "$dir/wavy.resumed/best" && echo mine >"$dir/wavy.resumed/best"
+expect 1 "$dir/wavy.resumed/best: found something else than a link, wanted a link to the best checkpoint" "${longer[@]}"
+[[ "$(cat "$dir/wavy.resumed/best")" == mine ]] || fail "a file of somebody's is gone"
 # A checkpoint from before there were looks in it goes on.
 sed -i '/"heldout": {/,/}/d' "$dir/stale.resumed/latest/trainer.json"
 expect 0 "trained 7 of 9 steps in " "${stale[@]}" --out "$dir/stale.resumed" --resume

@@ -177,6 +177,8 @@ inline void refuse_pairs(const Options& o) {
   if (o.target.empty() && o.features.empty()) {
     throw UsageError("--target", "nothing", "The target's checkpoint, a directory, or --features");
   }
+  refuse(!o.features.empty() && o.heldout_given.size() > 1, "--heldout", "several times with --features",
+         "the one that was captured");
   refuse(!o.features.empty() && o.weights_flag->count() > 0, "--weights", "with --features", "a target that runs");
   refuse(o.init_from && o.resume, "--init-from", "with --resume", "one of them");
   refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");

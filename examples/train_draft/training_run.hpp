@@ -17,6 +17,7 @@
 #include <k3spec/run/trainer.hpp>
 
 #include "../common/progress.hpp"
+#include "best_checkpoint.hpp"
 #include "log_records.hpp"
 #include "outputs.hpp"
 
@@ -50,7 +51,7 @@ class Run {
     if (options_.other_data) {
       trainer.heldout() = {};  // of another text
     } else if (job.resumed) {
-      best_ = checkpoints_.find_best(measured);
+      best_ = find_best(checkpoints_);
     }
   }
 
@@ -107,15 +108,6 @@ class Run {
   /// Whether the last looks were no better than one before them.
   bool stale() const { return options_.early_stop && trainer_.heldout().looks_since >= *options_.early_stop; }
 
-  /// How good a checkpoint is, if it says so.
-  static std::optional<double> measured(const std::filesystem::path& checkpoint) {
-    try {
-      return read_trainer_progress(checkpoint).heldout.accept_length;
-    } catch (const Error&) {  // of another version, or broken: none to go on with
-      return std::nullopt;
-    }
-  }
-
   void step() {
     const Clock clock;
     const auto report = trainer_.step(train_);
@@ -155,13 +147,13 @@ class Run {
     JsonLog::Record record{{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}};
     const std::string& name = options_.heldout_files.front().name;
     note(further_.empty() ? "" : name, *seen_);
-    JsonLog::Record sets{{name, look_record(*seen_)}};
+    JsonLog::Record sets;
     for (const HeldoutSet& set : further_) {
       const auto sums = evaluate(set.data);
       note(set.name, sums);
       sets.add(set.name, look_record(sums));
     }
-    if (!further_.empty()) record.add("heldout_sets", sets);
+    if (!further_.empty()) record.add({{"heldout_name", name}, {"heldout_sets", sets}});
     look_seconds_ = clock.seconds();
     log(record);
     shown_at_ = trainer_.next_step();
