@@ -135,6 +135,39 @@ done
 expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
   "${blocks[@]}" --out "$dir/dspark" --resume --draft dflash
 expect 2 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3
+# Tensors may stay as they are, bit for bit, and whether the run was stopped is not seen; the others learn.
+tensor() {  # checkpoint, name: its bytes
+  local file="$1/model.safetensors" length header begin end
+  length=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
+  header="$(head -c $((8 + length)) "$file" | tail -c "$length" | tr -d ' ')"
+  [[ "$header" == *"\"$2\":{"* ]] || fail "$1 has no $2: $header"
+  header="${header#*\"$2\":\{}"
+  header="${header#*\"data_offsets\":\[}"
+  begin="${header%%,*}" end="${header#*,}"
+  tail -c +$((9 + length + begin)) "$file" | head -c $((${end%%]*} - begin)) | sha256sum
+}
+for kind in eagle3 dflash dspark; do
+  with=("${blocks[@]}" --draft $kind) layer=layers.0 norm=norm.weight
+  [[ $kind != eagle3 ]] || with=("${small[@]}") layer=model.layers.0 norm=model.norm.weight
+  for optimizer in adamw muon; do
+    at="$dir/frozen.$kind.$optimizer" freeze=(--freeze '*fc.weigh?' --freeze "$layer.mlp.*")
+    decays=("${with[@]}" --optimizer $optimizer --steps 4 --weight-decay 0.5 --save-every 2 "${freeze[@]}")
+    expect 0 "trained 4 of 4 steps" "${decays[@]}" --out "$at"
+    expect 0 "trained 4 of 4 steps" "${decays[@]}" --out "$at.still" --lr 0
+    for name in "${norm%norm.weight}fc.weight" $layer.mlp.{gate,up,down}_proj.weight; do
+      [[ "$(tensor "$at/latest" $name)" == "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has moved"
+    done
+    for name in $norm $layer.self_attn.o_proj.weight; do
+      [[ "$(tensor "$at/latest" $name)" != "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has not moved"
+    done
+  done
+  cp -r "$at" "$at.resumed" && ln -sfn step-00000002 "$at.resumed/latest"
+  expect 0 "trained 4 of 4 steps" "${with[@]}" --out "$at.resumed" --resume "${freeze[@]}"
+  same "$at/latest" "$at.resumed/latest"
+  expect 1 "--freeze: found [\"*fc.weigh?\"], wanted [\"*fc.weigh?\",\"$layer.mlp.*\"], the resumed run's own" \
+    "${with[@]}" --out "$at" --resume "${freeze[@]:0:2}"
+done
+expect 1 "--freeze: found [\"fc.*\"], wanted [], the resumed run's own" "${small[@]}" --out "$dir/a" --resume --freeze 'fc.*'
 # So do EAGLE-3's options, which a resumed run takes from its checkpoint.
 options=(--backbone deepseek_v3 --eagle3-version 3.1 --lk lambda --fc-init last_identity --packing apart
          --aux-stream residual_mixture --layer-ids layers_executed --layers 2,4,6 --accumulate 2)
@@ -232,6 +265,11 @@ expect 2 "--batch and --length: found 4611686018427387905 windows of 4" \
 mkdir "$dir/empty" && cp "$tiny"/{config.json,train.txt,heldout.txt} "$dir/empty"
 empty=(--target "$dir/empty" --batch 2 --out "$dir/e" --steps 1)
 expect 2 "--ttt-steps: found 17, wanted 1 to 16" "${empty[@]}" --ttt-steps 17
+expect 2 "--freeze: found 'model.fk.*', no tensor's name, wanted the name of a trained tensor, or * and ? in it; near are \
+'model.fc.weight', " "${empty[@]}" --freeze 'model.fk.*'
+expect 2 "--freeze: found 'model.embed*', only tensors that are never trained, wanted" "${empty[@]}" --freeze 'model.embed*'
+expect 2 "--freeze: found patterns of all trained tensors, wanted one to train" "${empty[@]}" --freeze '*'
+expect 2 "--freeze: found 'none', no tensor's name" "${empty[@]}" --init-from "$dir/a" --freeze none
 expect 2 "--layers: aux layers: found 2, wanted 3" "${empty[@]}" --layers 1,2
 expect 2 "--layers: aux layer id: found 8, wanted 0 to 7" "${empty[@]}" --layers 1,2,8
 expect 2 "found 3 more than once" "${empty[@]}" --layers 3,3,3

@@ -53,7 +53,8 @@ void take_settings(Options& o, const TrainerProgress& progress) {
   const io::json given = settings_json(o.settings), own = settings_json(saved);
   for (const auto& [key, flag] : o.flags) {
     if (flag->count() == 0 || given[key] == own[key] || key == "total_steps") continue;
-    throw Error(flag->get_name(), given[key].dump(), own[key].dump() + ", the resumed run's own");
+    throw Error(flag->get_name(), io::detail::excerpt(given[key]),
+                io::detail::excerpt(own[key]) + ", the resumed run's own");
   }
   take_steps(o, progress);
   o.settings = saved;

@@ -50,6 +50,7 @@
 
 // optimiser: AdamW, Muon, the norm that clips gradients, the learning rate of a step
 #include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/frozen_tensors.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
 #include <k3spec/optimiser/muon.hpp>
 #include <k3spec/optimiser/schedule.hpp>

@@ -70,6 +70,7 @@ class Trainer {
       throw Error("accumulate", std::to_string(settings.accumulate) + " batches a step",
                   "a multiple of " + std::to_string(ranks) + ", the ranks");
     }
+    frozen_slots<Draft>(settings.freeze);
     Method::check(setup, settings);
     // A run that could not be saved does not begin.
     draft_config_of<Draft>(setup.layer_ids, dtype_of<T>, setup.conventions);
