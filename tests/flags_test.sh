@@ -29,7 +29,7 @@ keep=(capture --target "$dir/target" --out "$dir/e")
 echo '{"step":1,"heldout":{"accept_length":2}}' >"$dir/log"
 
 # Every program and every flag that its --help names.
-several=" speculate--draft speculate--stop speculate--stop-token speculate--logit-bias "
+several=" train_draft--heldout speculate--draft speculate--stop speculate--stop-token speculate--logit-bias "
 not_numbers=('' ' 1' 1x 0x10 -- $'\e[1m' 1e400)
 not_integers=(1e3 99999999999999999999)
 not_lists=('' 1,,2 1,99999999999999999999)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What examples/train_draft does: trains, goes on where it was stopped with the same bits, refuses what does not fit.
-# $1: the program.
-program="$1"
+# $1: the program, $2: plot_training.
+program="$1" plot_training="$2"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 small=(--target "$tiny" --batch 2 --length 24 --ttt-steps 2 --eval-windows 2 --eval-every 3)
@@ -39,10 +39,89 @@ expect 0 "trained 6 of 6 steps" "${small[@]}" --out "$dir/c" --resume --steps 6
 [[ "$output" == *"6 steps instead of 4: after step 4 the rate is "* ]] || fail "nothing is said of the rate: $output"
 grep -q '"total_steps": 6' "$dir/c/latest/trainer.json" || fail "the run does not have its new number of steps"
 
+# Several sets are looked at; the first one decides, and alone is what a resumed run must have again.
+head -c 2000 "$tiny/train.txt" >"$dir/seen.txt"
+sets=("${small[@]}" --heldout "first=$tiny/heldout.txt" --heldout "$dir/seen.txt")
+expect 0 "trained 4 of 4 steps" "${sets[@]}" --out "$dir/sets" --steps 4 --save-every 2 --progress lines
+[[ "$output" == *"step 3: held-out first loss "*"step 3: held-out seen.txt loss "* ]] || fail "a set is not noted: $output"
+same "$dir/a/latest" "$dir/sets/latest"
+looks() { grep -o '"heldout":{.*' "$1/train.jsonl"; }
+diff <(looks "$dir/a") <(looks "$dir/sets" | sed 's/,"heldout_name":"first","heldout_sets".*/}/') || fail "the first set is looked at otherwise"
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/seen" --steps 4 --save-every 2 --heldout "$dir/seen.txt"
+set_of() { sed -n 's/.*"heldout_sets":{"seen.txt":{\([^}]*\)}}}$/\1/p' "$1/train.jsonl"; }
+diff <(looks "$dir/seen" | sed 's/^"heldout":{\(.*\)}}$/\1/') <(set_of "$dir/sets") || fail "the second set is looked at otherwise"
+# The report has the same of both, the first one's as the run's own.
+"$plot_training" "r=$dir/sets/train.jsonl" --out "$dir/sets.html" >/dev/null || fail "no report of several sets"
+last() { looks "$1" | tail -n 1 | sed "s/.*\"$2\":\([^,}]*\).*/\1/" | xargs printf "%.$3f"; }
+reported() { grep -qF "$1" "$dir/sets.html" || fail "the report lacks $1: $(cat "$dir/sets.html")"; }
+reported "<th scope=\"row\">r, seen.txt</th><td>$(last "$dir/seen" loss 4)</td><td>$(last "$dir/seen" accept_length 3)</td>"
+reported "<th scope=\"row\">Held-out loss, last</th><td>$(last "$dir/a" loss 4)</td>"
+[[ "$(grep -o 'scope="row">r, ' "$dir/sets.html" | wc -l)" == 1 ]] || fail "other sets: $(cat "$dir/sets.html")"
+expect 2 "--heldout: found it several times with --features, wanted the one that was captured" --features "$dir/none" \
+  --heldout "$dir/seen.txt" --heldout "$tiny/heldout.txt" --out "$dir/e" --steps 1
+expect 2 "--heldout: found two sets called 'seen.txt', wanted NAME=FILE with a name of its own" \
+  "${small[@]}" --heldout "$dir/seen.txt" --heldout "seen.txt=$tiny/heldout.txt" --out "$dir/e" --steps 1
+for given in "=$dir/seen.txt" "name="; do
+  expect 2 "--heldout: found '$given', wanted NAME=FILE" "${small[@]}" --heldout "$given" --out "$dir/e" --steps 1
+done
+expect 1 "--log: found $dir/seen.txt, which is also --heldout" "${sets[@]}" --out "$dir/e" --steps 1 --log "$dir/seen.txt"
+printf 'short' >"$dir/short.txt"
+expect 1 "short.txt: found 5 bytes, wanted " "${small[@]}" --heldout "$dir/seen.txt" --heldout "$dir/short.txt" \
+  --out "$dir/e" --steps 1
+
 # Between its beginning and its end a run need not look or save.
 expect 0 "trained 4 of 4 steps" "${small[@]:0:8}" --eval-windows 2 --out "$dir/unseen" --steps 4 --eval-every 0 --save-every 0
 [[ "$(grep -c '"heldout"' "$dir/unseen/train.jsonl")" == 2 && "$(echo "$dir"/unseen/step-*)" == "$dir/unseen/step-00000004" ]] ||
   fail "looks and checkpoints on the way: $(ls "$dir/unseen"; cat "$dir/unseen/train.jsonl")"
+
+# A run may end when it gets no better, after the same step wherever it was stopped; the best checkpoint stays.
+stale=("${small[@]:0:8}" --eval-windows 2 --eval-every 1 --save-every 2 --keep 1 --early-stop 3)
+expect 0 "trained 3 of 9 steps in " "${stale[@]}" --out "$dir/stale" --steps 9 --lr 0
+[[ "$output" == *": no look was better any more"*"best checkpoint: $dir/stale/best, simulated accept length "* ]] ||
+  fail "nothing is said of the end: $output"
+[[ "$(readlink "$dir/stale/best")" == step-00000002 && "$(readlink "$dir/stale/latest")" == step-00000003 ]] ||
+  fail "the first of equals is not the best: $(ls -l "$dir/stale")"
+cp -r "$dir/stale" "$dir/stale.resumed"
+ln -sfn step-00000002 "$dir/stale.resumed/latest" && ln -sfn step-00000003 "$dir/stale.resumed/best"
+expect 0 "trained 3 of 9 steps in " "${stale[@]}" --out "$dir/stale.resumed" --resume
+same "$dir/stale/latest" "$dir/stale.resumed/latest"
+[[ "$(readlink "$dir/stale.resumed/best")" == step-00000002 ]] || fail "another checkpoint is the best when resumed"
+expect 0 "trained 3 of 9 steps, 3 looks without a better one: nothing is left to do" "${stale[@]}" --out "$dir/stale" --resume
+expect 0 "trained 4 of 9 steps in " "${stale[@]:0:16}" --out "$dir/stale" --resume --early-stop 4
+# So with lengths that rise and fall, from any checkpoint: the same end, best and log.
+wavy=("${stale[@]:0:14}" --keep 100)
+expect 0 "trained " "${wavy[@]}" --early-stop 4 --out "$dir/wavy" --steps 40 --lr 0.05
+best="$(readlink "$dir/wavy/best")" end="$(readlink "$dir/wavy/latest")"
+[[ "$output" == *": no look was better any more"* && $best != "$end" && $best != step-00000001 ]] ||
+  fail "best $best, end $end: $(ls "$dir/wavy") $output"
+linked() { rm -rf "$dir/wavy.resumed" && cp -r "$dir/wavy" "$dir/wavy.resumed"; }
+for at in "$dir"/wavy/step-*; do
+  [[ "${at##*/}" != "$end" ]] || continue
+  linked && ln -sfn "${at##*/}" "$dir/wavy.resumed/latest"
+  expect 0 ": no look was better any more" "${wavy[@]}" --early-stop 4 --out "$dir/wavy.resumed" --resume
+  same "$dir/wavy/latest" "$dir/wavy.resumed/latest"
+  same "$dir/wavy/best" "$dir/wavy.resumed/best"
+  diff <(timeless "$dir/wavy") <(timeless "$dir/wavy.resumed") || fail "from ${at##*/} the log is another"
+done
+# It is told when the link to the best is gone, or what it named, or that is damaged.
+longer=("${wavy[@]}" --early-stop 5 --out "$dir/wavy.resumed" --resume)
+linked && rm "$dir/wavy.resumed/best"
+expect 0 "note: $dir/wavy.resumed/best: led to nothing, leads to $best now" "${longer[@]}"
+linked && rm -r "$dir/wavy.resumed/$best"
+expect 0 "note: $dir/wavy.resumed/best: led to $best, leads to step-" "${longer[@]}"
+linked && sed -i 's/"accept_length": .*/"accept_length": 0.5,/' "$dir/wavy.resumed/$best/trainer.json"
+expect 0 "note: $dir/wavy.resumed/best: led to $best, leads to step-" "${longer[@]}"
+[[ "$output" == *"note: $dir/wavy.resumed/$best/trainer.json: heldout: accept_length: found 0.5, wanted a number of"* ]] ||
+  fail "a damaged checkpoint is not told: $output"
+linked && rm "$dir/wavy.resumed/best" && echo mine >"$dir/wavy.resumed/best"
+expect 1 "$dir/wavy.resumed/best: found something else than a link, wanted a link to the best checkpoint" "${longer[@]}"
+[[ "$(cat "$dir/wavy.resumed/best")" == mine ]] || fail "a file of somebody's is gone"
+# A checkpoint from before there were looks in it goes on.
+sed -i '/"heldout": {/,/}/d' "$dir/stale.resumed/latest/trainer.json"
+expect 0 "trained 7 of 9 steps in " "${stale[@]}" --out "$dir/stale.resumed" --resume
+expect 2 "--early-stop: found it with --eval-every 0, wanted looks on the way" \
+  "${small[@]:0:8}" --eval-every 0 --early-stop 2 --out "$dir/e" --steps 1
+expect 1 "--log: found $dir/e/best, which is the checkpoints' own" "${small[@]}" --out "$dir/e" --steps 1 --log "$dir/e/best"
 
 # The other kinds go on, too, and keep their kind.
 blocks=(--target "$tiny" --batch 2 --length 24 --anchors 3 --eval-windows 2 --eval-every 3)
@@ -56,6 +135,39 @@ done
 expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
   "${blocks[@]}" --out "$dir/dspark" --resume --draft dflash
 expect 2 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3
+# Tensors may stay as they are, bit for bit, and whether the run was stopped is not seen; the others learn.
+tensor() {  # checkpoint, name: its bytes
+  local file="$1/model.safetensors" length header begin end
+  length=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
+  header="$(head -c $((8 + length)) "$file" | tail -c "$length" | tr -d ' ')"
+  [[ "$header" == *"\"$2\":{"* ]] || fail "$1 has no $2: $header"
+  header="${header#*\"$2\":\{}"
+  header="${header#*\"data_offsets\":\[}"
+  begin="${header%%,*}" end="${header#*,}"
+  tail -c +$((9 + length + begin)) "$file" | head -c $((${end%%]*} - begin)) | sha256sum
+}
+for kind in eagle3 dflash dspark; do
+  with=("${blocks[@]}" --draft $kind) layer=layers.0 norm=norm.weight
+  [[ $kind != eagle3 ]] || with=("${small[@]}") layer=model.layers.0 norm=model.norm.weight
+  for optimizer in adamw muon; do
+    at="$dir/frozen.$kind.$optimizer" freeze=(--freeze '*fc.weigh?' --freeze "$layer.mlp.*")
+    decays=("${with[@]}" --optimizer $optimizer --steps 4 --weight-decay 0.5 --save-every 2 "${freeze[@]}")
+    expect 0 "trained 4 of 4 steps" "${decays[@]}" --out "$at"
+    expect 0 "trained 4 of 4 steps" "${decays[@]}" --out "$at.still" --lr 0
+    for name in "${norm%norm.weight}fc.weight" $layer.mlp.{gate,up,down}_proj.weight; do
+      [[ "$(tensor "$at/latest" $name)" == "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has moved"
+    done
+    for name in $norm $layer.self_attn.o_proj.weight; do
+      [[ "$(tensor "$at/latest" $name)" != "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has not moved"
+    done
+  done
+  cp -r "$at" "$at.resumed" && ln -sfn step-00000002 "$at.resumed/latest"
+  expect 0 "trained 4 of 4 steps" "${with[@]}" --out "$at.resumed" --resume "${freeze[@]}"
+  same "$at/latest" "$at.resumed/latest"
+  expect 1 "--freeze: found [\"*fc.weigh?\"], wanted [\"*fc.weigh?\",\"$layer.mlp.*\"], the resumed run's own" \
+    "${with[@]}" --out "$at" --resume "${freeze[@]:0:2}"
+done
+expect 1 "--freeze: found [\"fc.*\"], wanted [], the resumed run's own" "${small[@]}" --out "$dir/a" --resume --freeze 'fc.*'
 # So do EAGLE-3's options, which a resumed run takes from its checkpoint.
 options=(--backbone deepseek_v3 --eagle3-version 3.1 --lk lambda --fc-init last_identity --packing apart
          --aux-stream residual_mixture --layer-ids layers_executed --layers 2,4,6 --accumulate 2)
@@ -153,6 +265,11 @@ expect 2 "--batch and --length: found 4611686018427387905 windows of 4" \
 mkdir "$dir/empty" && cp "$tiny"/{config.json,train.txt,heldout.txt} "$dir/empty"
 empty=(--target "$dir/empty" --batch 2 --out "$dir/e" --steps 1)
 expect 2 "--ttt-steps: found 17, wanted 1 to 16" "${empty[@]}" --ttt-steps 17
+expect 2 "--freeze: found 'model.fk.*', no tensor's name, wanted the name of a trained tensor, or * and ? in it; near are \
+'model.fc.weight', " "${empty[@]}" --freeze 'model.fk.*'
+expect 2 "--freeze: found 'model.embed*', only tensors that are never trained, wanted" "${empty[@]}" --freeze 'model.embed*'
+expect 2 "--freeze: found patterns of all trained tensors, wanted one to train" "${empty[@]}" --freeze '*'
+expect 2 "--freeze: found 'none', no tensor's name" "${empty[@]}" --init-from "$dir/a" --freeze none
 expect 2 "--layers: aux layers: found 2, wanted 3" "${empty[@]}" --layers 1,2
 expect 2 "--layers: aux layer id: found 8, wanted 0 to 7" "${empty[@]}" --layers 1,2,8
 expect 2 "found 3 more than once" "${empty[@]}" --layers 3,3,3
@@ -367,9 +484,10 @@ done
 # Folders of somebody's own stay, whatever they are called; so do checkpoints of a run from before there were manifests.
 mkdir -p "$dir/own"/{step-7,step-00000002,step-00000500,step-notes.tmp}
 for name in "$dir/own"/*; do echo mine >"$name/notes"; done
-expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/own" --steps 3 --save-every 1 --keep 1
+expect 0 "trained 3 of 3 steps" "${small[@]}" --out "$dir/own" --steps 3 --save-every 1 --keep 1 --lr 0
 expect 0 "trained 5 of 5 steps" "${small[@]}" --out "$dir/own" --resume --steps 5 --save-every 1 --keep 1
-[[ "$(cd "$dir/own" && echo *)" == "latest step-00000002 step-00000005 step-00000500 step-7 step-notes.tmp train.jsonl" ]] ||
+# With a rate of 0 all are as good, and the first one is the best.
+[[ "$(cd "$dir/own" && echo *)" == "best latest step-00000001 step-00000002 step-00000005 step-00000500 step-7 step-notes.tmp train.jsonl" ]] ||
   fail "found $(ls "$dir/own")"
 for name in step-7 step-00000002 step-00000500 step-notes.tmp; do
   [[ "$(cat "$dir/own/$name/notes")" == mine ]] || fail "$name is gone"
@@ -378,7 +496,7 @@ cp -r "$dir/a" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
 unmarked=("${small[@]}" --out "$dir/unmarked" --resume --save-every 1 --keep 1)
 expect 0 "note: $dir/unmarked: nothing says whether this run wrote step-00000002, step-00000004: they stay until" "${unmarked[@]}" --steps 6
 expect 0 "trained 7 of 7 steps" "${unmarked[@]}" --steps 7
-[[ "$output" != *note* && "$(cd "$dir/unmarked" && echo step*)" == "step-00000002 step-00000004 step-00000007" ]] ||
+[[ "$output" != *note* && "$(cd "$dir/unmarked" && echo step*)" == "step-00000002 step-00000004"*" step-00000007" ]] ||
   fail "found $(ls "$dir/unmarked") and: $output"
 
 # One run to a folder: a second is told which process is at work. One that was killed is in nobody's way.

@@ -97,6 +97,11 @@ class Arguments {
     return path_flag(
         name, help, [&values](const std::string& s) { values.emplace_back(s); }, Times::several);
   }
+  /// Paths with something before them, which is for the caller to tell apart.
+  CLI::Option* paths(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+    return path_flag(
+        name, help, [&values](const std::string& s) { values.push_back(s); }, Times::several);
+  }
   /// Any text, also one like a flag's name.
   CLI::Option* text(const std::string& name, std::string& value, const std::string& help) {
     CLI::Option* option = add(name, "TEXT", help, [&value](const std::string&, Values v) { value = v[0]; });

@@ -24,6 +24,8 @@ struct AddSettingFlag {
     if (key != setting.key) return;
     if constexpr (std::is_enum_v<T>) {
       keep(arguments.named(setting.flag, value, setting.help));
+    } else if constexpr (!std::is_same_v<T, bool>) {
+      keep(arguments.texts(setting.flag, value, setting.help));
     } else {
       keep(arguments.toggle(setting.flag, value, setting.help));
     }

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <k3spec/batches/token_data.hpp>
 #include <k3spec/core/format.hpp>
@@ -35,7 +36,9 @@ inline std::string data_text(const TokenData& data, const TrainSettings& s) {
 /// Opens what is learnt from and what is measured on; with --epochs, the number of steps is known then.
 /// \returns both
 inline std::pair<TokenData, TokenData> open_data(Options& o) {
-  refuse_idle_bin(o.bin_type, {o.train, o.heldout});
+  std::vector<std::filesystem::path> files{o.train};
+  for (const HeldoutFile& file : o.heldout_files) files.push_back(file.path);
+  refuse_idle_bin(o.bin_type, files);
   const TokenData train(o.train, TargetConfig::vocab_size, o.bin_type);
   const TokenData heldout(o.heldout, TargetConfig::vocab_size, o.bin_type);
   if (o.epochs) {

@@ -24,9 +24,15 @@ inline void add_files(Arguments& arguments, Options& o) {
                  "What `capture` wrote of a target: train from that, with the same bits, on its data and windows; no "
                  "target runs, one that is given is compared with the features' own");
   arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt, or the features' own]: "));
-  arguments.path("--heldout", o.heldout, "Data to measure on, of any of these kinds [TARGET/heldout.txt]");
+  arguments.paths("--heldout", o.heldout_given,
+                  "Data to measure on, of any of these kinds, or NAME=FILE; may be given several times: the first "
+                  "decides what is best [TARGET/heldout.txt, or the features' own]");
   add_bin_option(arguments, o.bin_type);
-  arguments.path("--out,--output", o.out, "Where checkpoints go; OUT/latest is the newest")->required();
+  arguments
+      .path("--out,--output", o.out,
+            "Where checkpoints go; OUT/latest is the newest, OUT/best the one with the longest accept length on "
+            "held-out text")
+      ->required();
   arguments.path("--log", o.log, "JSON lines, one a step [OUT/train.jsonl]");
   arguments.toggle(
       "--resume", o.resume,
@@ -94,7 +100,9 @@ inline void add_reports(Arguments& arguments, Options& o) {
   arguments.number("--eval-windows", o.eval_windows, count,
                    "Windows of held-out text that are looked at, in whole batches");
   arguments.number("--save-every", o.save_every, pause, "Steps between checkpoints; 0: only where the run ends");
-  arguments.number("--keep", o.keep, count, "Checkpoints that are kept");
+  arguments.number("--keep", o.keep, count, "Checkpoints that are kept, the newest ones; and OUT/best");
+  arguments.number("--early-stop", o.early_stop, count,
+                   "End the run after so many looks in a row without a longer accept length; a look with one is saved");
   arguments.one_of("--progress", o.progress, {"auto", "bar", "lines", "none"}, "What to show");
   o.weights_flag = add_weights_option(arguments, o.weights);
   add_device_options(arguments, o.device);
@@ -169,6 +177,8 @@ inline void refuse_pairs(const Options& o) {
   if (o.target.empty() && o.features.empty()) {
     throw UsageError("--target", "nothing", "The target's checkpoint, a directory, or --features");
   }
+  refuse(!o.features.empty() && o.heldout_given.size() > 1, "--heldout", "several times with --features",
+         "the one that was captured");
   refuse(!o.features.empty() && o.weights_flag->count() > 0, "--weights", "with --features", "a target that runs");
   refuse(o.init_from && o.resume, "--init-from", "with --resume", "one of them");
   refuse(o.other_data && !o.resume, "--other-data", "without --resume", "--resume");
@@ -177,6 +187,7 @@ inline void refuse_pairs(const Options& o) {
   for (const CLI::Option* other : {o.minutes_flag, o.flags.at("total_steps")}) {
     refuse(o.epochs && other->count() > 0, "--epochs", ("with " + other->get_name()).c_str(), "one of them");
   }
+  refuse(o.early_stop && o.eval_every == 0, "--early-stop", "with --eval-every 0", "looks on the way");
   refuse(o.epochs && o.resume, "--epochs", "with --resume", "--resume, or that with --steps");
   refuse(o.parallel.uneven_experts && o.parallel.expert_parallel == 1, "--uneven-experts", "with one process",
          "more of them");

@@ -1,9 +1,11 @@
 // Trains a draft for a Kimi K3 target on tokens, and prints how many tokens a target forward would yield with it.
 // Compiled for the types that k3spec_add_programs names.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
@@ -51,7 +53,8 @@ void take_settings(Options& o, const TrainerProgress& progress) {
   const io::json given = settings_json(o.settings), own = settings_json(saved);
   for (const auto& [key, flag] : o.flags) {
     if (flag->count() == 0 || given[key] == own[key] || key == "total_steps") continue;
-    throw Error(flag->get_name(), given[key].dump(), own[key].dump() + ", the resumed run's own");
+    throw Error(flag->get_name(), io::detail::excerpt(given[key]),
+                io::detail::excerpt(own[key]) + ", the resumed run's own");
   }
   take_steps(o, progress);
   o.settings = saved;
@@ -62,7 +65,12 @@ void complete(Options& o) {
   refuse_others_flags(o);
   const bool own = o.features.empty();
   if (o.train.empty()) o.train = own ? o.target / "train.txt" : o.features / FeatureFiles::training;
-  if (o.heldout.empty()) o.heldout = own ? o.target / "heldout.txt" : o.features / FeatureFiles::held_out;
+  if (o.heldout_given.empty()) {
+    o.heldout_files = {{"heldout", own ? o.target / "heldout.txt" : o.features / FeatureFiles::held_out}};
+  } else {
+    o.heldout_files = examples::heldout_files(o.heldout_given);
+  }
+  o.heldout = o.heldout_files.front().path;
   if (o.log.empty()) o.log = o.out / "train.jsonl";
   // 0: never on the way.
   if (o.eval_every == 0) o.eval_every = WarmupCosine::max_steps + 1;
@@ -103,8 +111,10 @@ bool finished(Options& o, const fs::path& checkpoint) {
   const TrainerProgress saved = read_trainer_progress(checkpoint);
   take_settings(o, saved);
   const index_t total = o.total_steps.value_or(saved.settings.schedule.total_steps);
-  if (saved.next_step < total) return false;
-  fmt::print("trained {} of {} steps: nothing is left to do\ndraft: {}\n", saved.next_step, total,
+  const bool stale = o.early_stop && saved.heldout.looks_since >= *o.early_stop && !o.other_data;
+  if (saved.next_step < total && !stale) return false;
+  fmt::print("trained {} of {} steps{}: nothing is left to do\ndraft: {}\n", saved.next_step, total,
+             stale ? fmt::format(", {} looks without a better one", saved.heldout.looks_since) : "",
              printable((o.out / CheckpointDirectory::latest_name).string()));
   return true;
 }
@@ -159,12 +169,16 @@ int train(Options o, const examples::StopSignals& stop) {
     check_settings(o);
   }
   examples::check_outputs(o);
-  examples::check_memory("--train and --heldout", io::held_bytes(o.train) + io::held_bytes(o.heldout));
+  std::uint64_t bytes = io::held_bytes(o.train);
+  for (const auto& file : o.heldout_files) bytes += io::held_bytes(file.path);
+  examples::check_memory("--train and --heldout", bytes);
   CheckpointDirectory checkpoints(o.out, o.keep);
   examples::take_folder(checkpoints, latest, o.resume);
   const auto held = examples::check_log(o);
   const auto [train, heldout] = examples::open_data(o);
-  const Job job{o, cpu, train, heldout, o.resume ? latest : std::nullopt, o.init_from, stop, checkpoints};
+  auto further = examples::open_further(o.heldout_files, examples::TargetConfig::vocab_size, o.bin_type);
+  const Job job{o,           cpu,  train,      heldout, std::move(further), o.resume ? latest : std::nullopt,
+                o.init_from, stop, checkpoints};
   return examples::with_draft(type, [&]<class Config> { return examples::train<Config>(job); });
 }
 

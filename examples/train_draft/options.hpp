@@ -20,17 +20,21 @@
 #include "../common/program.hpp"
 #include "../common/stop_signals.hpp"
 #include "../common/weights.hpp"
+#include "heldout.hpp"
 
 namespace k3spec::examples {
 
 struct Options {
   std::filesystem::path target, features, train, heldout, out, log;
+  std::vector<std::string> heldout_given;
+  std::vector<HeldoutFile> heldout_files;  ///< the first one is `heldout`
   TrainSettings settings;
   double minutes = 2;
   std::optional<double> epochs;   ///< to train, instead of minutes or steps
   std::optional<DType> bin_type;  ///< of the tokens in files *.bin
   index_t eval_every = 50, eval_windows = 32, save_every = 200, keep = 2;
-  std::vector<index_t> layers;  ///< empty: the kind's own
+  std::optional<index_t> early_stop;  ///< looks without a better one that end the run
+  std::vector<index_t> layers;        ///< empty: the kind's own
   AuxStream aux_stream = AuxStream::running_sum;
   LayerIds layer_ids = LayerIds::after_layer_0;
   // Of the draft's type, if flags say so.
@@ -62,6 +66,7 @@ struct Job {
   Options options;
   Cpu cpu;
   TokenData train, heldout;
+  std::vector<HeldoutSet> further;                 ///< looked at beside `heldout`
   std::optional<std::filesystem::path> resumed;    ///< the checkpoint to go on with
   std::optional<std::filesystem::path> init_from;  ///< the draft to begin with
   const StopSignals& stop;

@@ -28,7 +28,7 @@ inline void check_outputs(const Options& o) {
   if (!o.target.empty()) inputs.push_back({"--target", o.target});
   if (!o.features.empty()) inputs.push_back({"--features", o.features});
   inputs.push_back({"--train", o.train});
-  inputs.push_back({"--heldout", o.heldout});
+  for (const HeldoutFile& file : o.heldout_files) inputs.push_back({"--heldout", file.path});
   if (o.init_from) inputs.push_back({"--init-from", *o.init_from});
   if (o.vocabulary_from) inputs.push_back({"--vocabulary-from", *o.vocabulary_from});
   io::refuse_inputs({"--out", o.out}, inputs);
@@ -37,7 +37,8 @@ inline void check_outputs(const Options& o) {
   refuse_runs_own({"--log", o.log});
   const auto within = io::whole_path(o.log).lexically_relative(io::whole_path(o.out));
   const std::string first = within.empty() ? "" : within.begin()->string();
-  if (first == CheckpointDirectory::latest_name || checkpoint_step(first)) {
+  const bool link = first == CheckpointDirectory::latest_name || first == CheckpointDirectory::best_name;
+  if (link || checkpoint_step(first)) {
     throw Error("--log", o.log.string() + ", which is the checkpoints' own", "another place");
   }
 }

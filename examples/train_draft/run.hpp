@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// From what was asked for to a run.
-/// defines: conventions_of, run_bytes, layers_of, setup_of, run
+/// defines: conventions_of, run_bytes, layers_of, setup_of, check_freeze, run
 
 #include <filesystem>
 #include <optional>
@@ -85,6 +85,17 @@ void resume(const Job& job, Trainer& trainer) {
              *o.total_steps, before.total_steps, next, trainer.settings().schedule(next), before(next));
 }
 
+/// Of a run that does not go on, patterns of tensors stand on the command line alone.
+template <class Draft>
+void check_freeze(const Options& o) {
+  if (o.resume) return;
+  try {
+    frozen_slots<Draft>(o.settings.freeze);
+  } catch (const Error& e) {
+    throw UsageError("--freeze", e.found(), e.wanted());
+  }
+}
+
 /// \param make_setup  (training data) -> the method's setup, of a run that does not begin with a draft
 /// \returns the exit status
 template <class Trainer, class F>
@@ -92,8 +103,10 @@ int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
   const Options& o = job.options;
   const TokenData &train = job.train, &heldout = job.heldout;
+  check_freeze<Draft>(o);
   check_windows(train, o.settings, 1);
   check_windows(heldout, o.settings, o.settings.batch);
+  for (const HeldoutSet& set : job.further) check_windows(set.data, o.settings, o.settings.batch);
   if constexpr (Trainer::Draft::kind != DraftKind::eagle3) {
     const std::string warning = mask_token_warning<typename Trainer::Draft::config>();
     if (!warning.empty()) say("warning: " + warning);

@@ -58,6 +58,9 @@ inline constexpr std::array setting_flags{
     SettingFlag{"eps", "--eps", "", "AdamW's"},
     SettingFlag{"muon_momentum", "--muon-momentum", "", "--optimizer muon: its momentum"},
     SettingFlag{"muon_scale", "--muon-scale", "",
-                "--optimizer muon: steps as long as AdamW's for the same --lr, or as Muon was published"}};
+                "--optimizer muon: steps as long as AdamW's for the same --lr, or as Muon was published"},
+    SettingFlag{"freeze", "--freeze", "",
+                "Tensors that stay as they are: a name as in the checkpoint, with * for any characters and ? for one; "
+                "may be given several times"}};
 
 }  // namespace k3spec::examples

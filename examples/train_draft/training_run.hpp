@@ -10,12 +10,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/json_log.hpp>
 #include <k3spec/run/trainer.hpp>
 
 #include "../common/progress.hpp"
+#include "best_checkpoint.hpp"
 #include "log_records.hpp"
 #include "outputs.hpp"
 
@@ -38,13 +40,20 @@ class Run {
         trainer_(trainer),
         train_(job.train),
         heldout_(job.heldout),
+        further_(job.further),
         checkpoints_(job.checkpoints),
         log_(options_.log, trainer.next_step(), is_log_record),
         progress_({.style = style(options_.progress)}),
         planned_(!options_.timed),
         begun_at_(trainer.next_step()),
         saved_at_(begun_at_),
-        before_(options_.other_data ? counts(trainer) : Counts{}) {}
+        before_(options_.other_data ? counts(trainer) : Counts{}) {
+    if (options_.other_data) {
+      trainer.heldout() = {};  // of another text
+    } else if (job.resumed) {
+      best_ = find_best(checkpoints_);
+    }
+  }
 
   /// \returns the exit status
   /// \throws Error, which names the last good checkpoint
@@ -65,12 +74,12 @@ class Run {
 
   int train() {
     if (trainer_.next_step() == 0 && !stopped()) look();
-    while (trainer_.next_step() < total() && !late() && !stopped()) {
+    while (trainer_.next_step() < total() && !late() && !stopped() && !stale()) {
       step();
       if (!planned_ && trainer_.next_step() >= trainer_.settings().schedule.warmup_steps) plan();
       const index_t done = trainer_.next_step();
-      if (done % options_.eval_every == 0) look();
-      if (done % options_.save_every == 0 && worth_saving()) save();
+      const bool better = done % options_.eval_every == 0 && look() && options_.early_stop;
+      if ((better || done % options_.save_every == 0) && worth_saving()) save();
     }
     if (stopped() && trainer_.next_step() < total()) return stop();
     finish();
@@ -95,6 +104,9 @@ class Run {
   bool stopped() const { return stop_.received() != 0 || log_failure_; }
   /// A machine that became slower after its speed was measured must not stretch the time that was asked for.
   bool late() const { return options_.timed && planned_ && clock_.seconds() > 1.1 * 60 * options_.minutes; }
+
+  /// Whether the last looks were no better than one before them.
+  bool stale() const { return options_.early_stop && trainer_.heldout().looks_since >= *options_.early_stop; }
 
   void step() {
     const Clock clock;
@@ -127,27 +139,51 @@ class Run {
     }
   }
 
-  /// Held-out text. \throws Error when its loss is not finite
-  void look() {
+  /// Held-out text. \returns whether it is better than at all looks before
+  /// \throws Error when its loss is not finite
+  bool look() {
     const Clock clock;
     measure();
+    JsonLog::Record record{{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}};
+    const std::string& name = options_.heldout_files.front().name;
+    note(further_.empty() ? "" : name, *seen_);
+    JsonLog::Record sets;
+    for (const HeldoutSet& set : further_) {
+      const auto sums = evaluate(set.data);
+      note(set.name, sums);
+      sets.add(set.name, look_record(sums));
+    }
+    if (!further_.empty()) record.add({{"heldout_name", name}, {"heldout_sets", sets}});
     look_seconds_ = clock.seconds();
-    progress_.note(fmt::format("step {}: held-out loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
-                               seen_->loss(), seen_->simulated_accept_length()));
-    log({{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}});
+    log(record);
     shown_at_ = trainer_.next_step();
+    // One that is made only because the run ends is none of a longer run.
+    if (trainer_.next_step() % options_.eval_every != 0) return false;
+    return trainer_.heldout().look(seen_->simulated_accept_length());
+  }
+
+  /// \param name  of the set, where there are several
+  void note(const std::string& name, const typename Trainer::Metrics& sums) {
+    progress_.note(fmt::format("step {}: held-out{} loss {:.4f}, simulated accept length {:.3f}", trainer_.next_step(),
+                               name.empty() ? "" : " " + printable(name), sums.loss(), sums.simulated_accept_length()));
   }
 
   void measure() {
-    seen_ = trainer_.evaluate(heldout_, std::max<index_t>(1, options_.eval_windows / trainer_.settings().batch));
-    if (seen_->accuracy().denominator == 0) {
-      throw Error(heldout_.path(), "nothing supervised in the windows that are looked at", "text to measure on");
+    seen_ = evaluate(heldout_);
+    seen_at_ = trainer_.next_step();
+  }
+
+  /// \throws Error when the loss is not finite
+  typename Trainer::Metrics evaluate(const TokenData& data) {
+    const auto sums = trainer_.evaluate(data, std::max<index_t>(1, options_.eval_windows / trainer_.settings().batch));
+    if (sums.accuracy().denominator == 0) {
+      throw Error(data.path(), "nothing supervised in the windows that are looked at", "text to measure on");
     }
-    const double loss = seen_->loss();
+    const double loss = sums.loss();
     if (!std::isfinite(loss)) {
       throw Error(fmt::format("step {}: held-out loss", trainer_.next_step()), number_text(loss), "a finite number");
     }
-    seen_at_ = trainer_.next_step();
+    return sums;
   }
 
   bool learnt() const { return counts(trainer_).updates != before_.updates; }
@@ -169,7 +205,11 @@ class Run {
                   "text to learn from");
     }
     if (seen_at_ != done) measure();
-    trainer_.save(checkpoints_);
+    const double length = seen_->simulated_accept_length();
+    trainer_.heldout().accept_length = length;
+    const bool best = !best_ || length > *best_;
+    trainer_.save(checkpoints_, best);
+    if (best) best_ = length;
     saved_at_ = done;
   }
 
@@ -201,7 +241,8 @@ class Run {
     if (log_failure_) throw *log_failure_;
     warn_of_unsupervised();
     // A resumed run may have had other texts, or another number of steps, before.
-    const char* note = done < total() ? ": the time was over; --resume goes on"
+    const char* note = stale()          ? ": no look was better any more"
+                       : done < total() ? ": the time was over; --resume goes on"
                        : begun_at_ == 0 && !options_.init_from
                            ? ": --steps with this number repeats the run bit for bit"
                            : "";
@@ -209,6 +250,10 @@ class Run {
                done * trainer_.rows(), note);
     fmt::print("held-out text: loss {:.4f}, accuracy {:.3f}, simulated accept length {:.3f}\n", seen_->loss(),
                seen_->accuracy().value(), seen_->simulated_accept_length());
+    if (best_) {
+      fmt::print("best checkpoint: {}, simulated accept length {:.3f}\n",
+                 printable((options_.out / CheckpointDirectory::best_name).string()), *best_);
+    }
     fmt::print("draft: {}\n", printable((options_.out / CheckpointDirectory::latest_name).string()));
   }
 
@@ -230,12 +275,14 @@ class Run {
   Trainer& trainer_;
   const TokenData& train_;
   const TokenData& heldout_;
+  const std::vector<HeldoutSet>& further_;
   CheckpointDirectory& checkpoints_;
   JsonLog log_;
   std::optional<Error> log_failure_;
   Progress progress_;
   Clock clock_;
   std::optional<typename Trainer::Metrics> seen_;
+  std::optional<double> best_;  // accept length of the best checkpoint
   bool planned_;
   index_t begun_at_, saved_at_, seen_at_ = -1, shown_at_ = -1;  // steps
   Counts before_;  // of a run that goes on with another text, what it did with the first

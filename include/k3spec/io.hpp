@@ -58,6 +58,7 @@
 
 // of runs: the folder of checkpoints, whose it is, and the log
 #include <k3spec/io/checkpoint_directory.hpp>
+#include <k3spec/io/checkpoint_link.hpp>
 #include <k3spec/io/checkpoint_manifest.hpp>
 #include <k3spec/io/checkpoint_name.hpp>
 #include <k3spec/io/checkpoint_places.hpp>

@@ -50,6 +50,7 @@
 
 // optimiser: AdamW, Muon, the norm that clips gradients, the learning rate of a step
 #include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/frozen_tensors.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
 #include <k3spec/optimiser/muon.hpp>
 #include <k3spec/optimiser/schedule.hpp>
@@ -61,6 +62,7 @@
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
 #include <k3spec/run/fresh_draft.hpp>
+#include <k3spec/run/heldout_progress.hpp>
 #include <k3spec/run/host_copies.hpp>
 #include <k3spec/run/method.hpp>
 #include <k3spec/run/own_draft.hpp>

@@ -25,13 +25,14 @@ struct Run : test::TemporaryDirectory {
   std::filesystem::path root = *this / "run" / "out";
   CheckpointDirectory checkpoints{root, 2};
 
-  void save(index_t step, const std::string& text) { save(checkpoints, step, text); }
-  static void save(CheckpointDirectory& to, index_t step, const std::string& text) {
-    to.save(step, [&](const std::filesystem::path& at) {
+  void save(index_t step, const std::string& text, bool best = false) { save(checkpoints, step, text, best); }
+  static void save(CheckpointDirectory& to, index_t step, const std::string& text, bool best = false) {
+    const auto write = [&](const std::filesystem::path& at) {
       io::write_text(at / "a", text);
       to.before("between");
       io::write_text(at / "b", text);
-    });
+    };
+    to.save(step, write, best);
   }
   /// What the latest checkpoint's files hold; they must be of one save.
   std::string read() const {
@@ -100,6 +101,65 @@ TEST_CASE("a step saved again replaces itself, and later ones of an abandoned ru
   run.save(7, "seven");
   CHECK(run.read() == "seven");
   CHECK(run.names() == Names{"latest", "step-00000005", "step-00000007"});
+}
+
+TEST_CASE("the best checkpoint stays, however many are newer, until another one is the best") {
+  Run run;
+  CHECK_FALSE(run.checkpoints.best());
+  run.save(5, "5"), run.save(10, "10", true);
+  for (index_t step : {15, 20, 25}) run.save(step, std::to_string(step));
+  CHECK(run.names() == Names{"best", "latest", "step-00000010", "step-00000020", "step-00000025"});
+  CHECK(run.checkpoints.best() == run.root / "step-00000010");
+  CHECK(std::filesystem::read_symlink(run.root / "best") == "step-00000010");
+  run.save(30, "30", true);
+  CHECK(run.names() == Names{"best", "latest", "step-00000025", "step-00000030"});
+  // An earlier checkpoint is gone on from: the best one is replaced only when another one is.
+  run.save(28, "28");
+  CHECK(run.names() == Names{"best", "latest", "step-00000025", "step-00000028", "step-00000030"});
+  run.save(30, "again");
+  CHECK(run.names() == Names{"best", "latest", "step-00000028", "step-00000030", "step-00000030.again"});
+  CHECK(test::contents(run.root / "best" / "a") == "30");
+  run.save(31, "31", true);
+  CHECK(run.names() == Names{"best", "latest", "step-00000030.again", "step-00000031"});
+}
+
+TEST_CASE("killed between its links, a run finds the best of its checkpoints up to the latest one") {
+  Run run;
+  const auto value = [](const std::filesystem::path& at) -> std::optional<double> {
+    const std::string text = test::contents(at / "a");
+    return text == "none" ? std::nullopt : std::optional(std::stod(text));
+  };
+  CHECK_FALSE(run.checkpoints.find_best(value));
+  run.save(1, "2.5", true), run.save(2, "none");
+  run.checkpoints.before = [](std::string_view stage) {
+    if (stage == "best") throw Stop{};
+  };
+  CHECK_THROWS_AS(run.save(3, "3.5", true), Stop);
+  run.checkpoints.before = [](std::string_view) {};
+  CHECK(run.read() == "3.5");
+  CHECK(run.checkpoints.best() == run.root / "step-00000001");
+  CHECK(run.checkpoints.find_best(value) == 3.5);
+  CHECK(run.checkpoints.best() == run.root / "step-00000003");
+  // Of equals the first; of a later one than the latest nothing is known.
+  std::filesystem::remove(run.root / "latest");
+  std::filesystem::create_symlink("step-00000002", run.root / "latest");
+  CHECK(run.checkpoints.find_best(value) == 2.5);
+  CHECK(run.checkpoints.best() == run.root / "step-00000001");
+  CHECK(run.checkpoints.find_best([](const auto&) { return std::optional(1.0); }) == 1);
+  CHECK(run.checkpoints.best() == run.root / "step-00000001");
+  CHECK_FALSE(run.checkpoints.find_best([](const auto&) { return std::optional<double>(); }));
+  CHECK_FALSE(std::filesystem::is_symlink(run.root / "best"));
+}
+
+TEST_CASE("a link 'best' of somebody's own stays, and is known before") {
+  Run run;
+  std::filesystem::create_directories(run.root / "theirs");
+  std::filesystem::create_symlink("theirs", run.root / "best");
+  CHECK_THROWS_WITH_AS(run.checkpoints.prepare(),
+                       doctest::Contains("which is no checkpoint of the run, wanted a link to the best checkpoint"),
+                       Error);
+  CHECK_THROWS_AS(run.save(1, "1"), Error);
+  CHECK(std::filesystem::read_symlink(run.root / "best") == "theirs");
 }
 
 TEST_CASE("wherever a save fails there is a whole checkpoint, and nothing half written stays") {

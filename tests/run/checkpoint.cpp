@@ -145,6 +145,7 @@ TEST_CASE("settings come back exactly") {
   s.optimizer = {.beta1 = 0.8, .beta2 = 0.85, .eps = 1e-7, .weight_decay = 0.01, .max_grad_norm = 5.5};
   s.optimizer.max_skipped_in_a_row = 9;
   s.optimizer_kind = OptimizerKind::muon, s.muon = {.momentum = 0.7, .scale = MuonScale::original};
+  s.freeze = {"fc.*", "a\"b"};
   const auto j = settings_json(s);
   std::size_t named = 0;
   const auto is = [&](const char* name, const auto& value) {
@@ -162,6 +163,7 @@ TEST_CASE("settings come back exactly") {
   is("beta1", 0.8), is("beta2", 0.85), is("eps", 1e-7), is("weight_decay", 0.01), is("max_grad_norm", 5.5);
   is("max_skipped_in_a_row", 9);
   is("optimizer", "muon"), is("muon_momentum", 0.7), is("muon_scale", "original");
+  is("freeze", s.freeze);
   CHECK(j.size() == named);
   CHECK(settings_json(settings_from_json(io::parse_json(j.dump(), "test"), "test")) == j);
 }
@@ -244,6 +246,9 @@ TEST_CASE("what a run learns from comes back, and must be there") {
   }
   refuse("sources", nullptr, "trainer.json: sources: target: found nothing, wanted a fingerprint");
   refuse("sources.target", nullptr, "trainer.json: sources: target: found null, wanted 16 hexadecimal digits");
+  refuse("heldout.looks_since", -1, "trainer.json: heldout: looks_since: found -1, wanted a count");
+  refuse("heldout.best_look", 0.5,
+         "trainer.json: heldout: best_look: found 0.5, wanted a number of at least 1, or null");
   refuse("sources.training_text", "0123456789abcdeX", "sources: training_text: found \"0123456789abcdeX\"");
   refuse("sources.training_text", "0123456789abcdef", "sources: heldout_text: found null");
 }
@@ -344,7 +349,12 @@ TEST_CASE("settings of another type are refused by name, not converted") {
       "packing", "\"through_target\"",
       "file: packing: found through_target, wanted none or apart: Kimi K3's recurrent layers carry their state "
       "over a document's end");
+  refuse_setting("freeze", "\"fc.*\"", "file: freeze: found \"fc.*\", wanted a list of texts");
+  refuse_setting("freeze", "null", "file: freeze: found null, wanted a list of texts");
+  refuse_setting("freeze", "[\"fc.*\", 1]", "file: freeze: found 1, wanted a text");
   auto j = settings_json(settings());
+  j.erase("freeze");  // of a checkpoint made before there was any
+  CHECK(settings_from_json(j, "file").freeze.empty());
   j.erase("eps");
   CHECK_THROWS_WITH_AS(settings_from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);
 }

@@ -443,6 +443,63 @@ TEST_CASE_TEMPLATE(KIND ": a run that starts from a draft has its parameters, an
 
 namespace {
 
+/// Calls f(frozen, values) for each tensor: whether it is one of the layers' MLPs, and its elements.
+template <class Trainer, class F>
+void for_tensors(const Trainer& trainer, F&& f) {
+  const auto w = trainer.parameters().weights();
+  Trainer::Draft::visit(w, Path{}, [&](const Path& at, const auto& view, auto init) {
+    if constexpr (std::is_same_v<decltype(init), Init>) {
+      f(at.str().find(".mlp.") != std::string::npos, std::vector(view.data(), view.data() + view.size()));
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE(KIND ": frozen tensors stay as they are, whatever the run began with, and a run goes on bit for bit") {
+  const Text text;
+  const test::TemporaryDirectory directory;
+  auto other = make<float>();
+  train(other, text.open(), 2);
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::muon}) {
+    auto s = settings();
+    s.optimizer_kind = kind, s.optimizer.weight_decay = 0.5, s.freeze = {"*.mlp.*"};
+    auto run = make<float>(1, s), resumed = make<float>(2, s);
+    Parameters<typename TrainerOf<float>::Draft, float> begun;
+    std::copy_n(other.parameters().all().data(), other.parameters().all().size(), begun.all().data());
+    run.start_from(std::move(begun));
+    train(run, text.open(), 2);
+    CheckpointDirectory checkpoints(directory / std::to_string(static_cast<int>(kind)));
+    run.save(checkpoints);
+    resumed.resume(*checkpoints.latest());
+    const auto file = text.open();
+    run.step(file), resumed.step(file);
+    const long before = allocations();
+    run.step(file);
+    CHECK(allocations() == before);
+    resumed.step(file);
+    CHECK(same_parameters(run, resumed));
+    std::vector<std::vector<float>> first;
+    for_tensors(other, [&](bool, const auto& values) { first.push_back(values); });
+    std::size_t i = 0, frozen = 0;
+    for_tensors(run, [&](bool stays, const auto& values) {
+      CAPTURE(i);
+      CHECK((std::memcmp(values.data(), first[i].data(), values.size() * sizeof(float)) == 0) == stays);
+      ++i, frozen += stays ? 1U : 0U;
+    });
+    CHECK(frozen >= 3);
+    CHECK_THROWS_WITH_AS(
+        TrainerOf<float>::check_resume(*checkpoints.latest(), Kind::template setup<float>(), settings()),
+        doctest::Contains("trainer.json: settings"), Error);
+  }
+  auto s = settings();
+  s.freeze = {"*.mpl.*"};
+  CHECK_THROWS_WITH_AS(TrainerOf<float>::check(Kind::template setup<float>(), s),
+                       doctest::Contains("freeze: found '*.mpl.*', no tensor's name, wanted "), Error);
+}
+
+namespace {
+
 /// Lengths of the pieces of a row that end behind each newline.
 std::vector<index_t> lengths_of(const Matrix<const index_t>& ids) {
   std::vector<index_t> lens(static_cast<std::size_t>(ids.size()));

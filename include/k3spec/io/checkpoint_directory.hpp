@@ -1,9 +1,10 @@
 #pragma once
 /// \file
 /// Checkpoints of a run, of which there is always a whole one: DIR/step-00000120/ and so on, and the link DIR/latest to
-/// the newest. A step is written in DIR/.k3spec, moved to its place when all its files are on the disk, and only then
-/// does `latest` turn to it. What fails up to the turn leaves `latest` at the checkpoint it named before; what fails
-/// after it (removing old checkpoints) leaves it at the new one. Either is whole.
+/// the newest; DIR/best leads to the one that its run called the best. A step is written in DIR/.k3spec, moved to its
+/// place when all its files are on the disk, and only then does `latest` turn to it. What fails up to the turn leaves
+/// `latest` at the checkpoint it named before; what fails after it (removing old checkpoints) leaves it at the new one.
+/// Either is whole.
 ///
 /// Files of others may lie beside: only what DIR/.k3spec/manifest.json says was written here is ever removed, and what
 /// is left in DIR/.k3spec itself by a crash. One process at a time writes (io/run_lock.hpp); reading needs no lock.
@@ -27,6 +28,7 @@
 #include <k3spec/core/extents.hpp>
 #include <k3spec/core/format.hpp>
 #include <k3spec/io/atomic_file.hpp>
+#include <k3spec/io/checkpoint_link.hpp>
 #include <k3spec/io/checkpoint_manifest.hpp>
 #include <k3spec/io/checkpoint_places.hpp>
 #include <k3spec/io/newest_checkpoint.hpp>
@@ -34,16 +36,16 @@
 
 namespace K3SPEC_NAMESPACE {
 
-/// The folder of a training run: its checkpoints and the link `latest`.
+/// The folder of a training run: its checkpoints and the links `latest` and `best`.
 class CheckpointDirectory {
  public:
   using Path = std::filesystem::path;
-  static constexpr const char* latest_name = "latest";
+  static constexpr const char *latest_name = "latest", *best_name = "best";
   /// The folder that is the run's own.
   static constexpr const char* own_name = ".k3spec";
 
   /// A run's folder, which need not be there yet.
-  /// \param keep  the newest so many checkpoints stay
+  /// \param keep  the newest so many checkpoints stay, and the best one
   explicit CheckpointDirectory(Path root, index_t keep = 2) : root_(std::move(root)), keep_(keep) {
     if (keep < 1) throw Error("checkpoints to keep", fmt::format("{}", keep), "at least 1");
   }
@@ -54,11 +56,10 @@ class CheckpointDirectory {
   const Path& root() const { return root_; }
 
   /// Where the newest whole checkpoint is; none before the first.
-  std::optional<Path> latest() const {
-    const Path target = latest_target();
-    if (target.empty() || !detail::is_directory(root_ / target)) return std::nullopt;
-    return root_ / target;
-  }
+  std::optional<Path> latest() const { return latest_link().checkpoint(); }
+
+  /// Where the checkpoint is that `best` leads to; none before a run called one so.
+  std::optional<Path> best() const { return best_link().checkpoint(); }
 
   /// The checkpoint of the highest step, and of several of one step that with the last number behind `.again`, whether
   /// or not `latest` names it: a copy of a directory may have lost its links. A folder that is only called so is none.
@@ -89,11 +90,10 @@ class CheckpointDirectory {
     has_manifest_ = manifest.has_value();
     manifest_ = std::move(manifest).value_or(CheckpointManifest{});
     try {
-      check_link();
+      check_links();
       finish_removals();
       clean();
-      const Path link = own() / latest_name;
-      if (detail::is_there(link)) throw Error(link.string(), "a directory", "nothing, or what the run left there");
+      latest_link().check_place(), best_link().check_place();
     } catch (...) {
       manifest_.reset();
       throw;
@@ -109,7 +109,7 @@ class CheckpointDirectory {
     std::vector<std::string> all;
     if (has_manifest_) return all;
     for (const std::string& name : names()) {
-      const bool half = ends_with(name, ".tmp") && checkpoint_step(name.substr(0, name.find(".tmp")));
+      const bool half = name.ends_with(".tmp") && checkpoint_step(name.substr(0, name.find(".tmp")));
       if (half || (checkpoint_step(name) && detail::holds_checkpoint(root_ / name))) all.push_back(name);
     }
     std::sort(all.begin(), all.end());
@@ -119,16 +119,38 @@ class CheckpointDirectory {
   /// What a user means by a directory: its newest checkpoint if it has some, else itself.
   static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
 
-  /// Lets `write(directory)` fill a new checkpoint with files, makes it the latest and removes old ones.
+  /// Turns `best` to the checkpoint for which `value(path)` is highest, of those of this run up to the latest one; the
+  /// first one of equals. Where it is of none a number there is no `best` then.
+  /// \param value  (directory) -> optional<double>
+  /// \returns what it is
+  template <class F>
+  std::optional<double> find_best(F&& value) {
+    if (!manifest_) prepare();
+    check_links();
+    const auto last = latest();
+    std::optional<double> most;
+    std::string best;
+    for (const auto& [name, files] : manifest_->checkpoints) {
+      if (!last || checkpoint_age(name) > checkpoint_age(last->filename().string())) continue;
+      const std::optional<double> found = value(root_ / name);
+      if (found && (!most || *found > *most)) most = found, best = name;
+    }
+    if (!most) best_link().remove();
+    if (most && best != best_link().target()) best_link().turn_to(best);
+    return most;
+  }
+
+  /// Lets `write(directory)` fill a new checkpoint with files, makes it the latest, and the best where `best` says so,
+  /// and removes old ones.
   /// \throws Error when the disk fails, or `write` makes a directory, and what `write` throws; nothing half written
   ///         stays. `latest` is then what it was, or, when only removing old checkpoints failed, the new one; what was
   ///         not removed, the next save removes. After a failed sync a loss of power may turn `latest` to either of two
   ///         whole checkpoints: old ones are removed only once the turn is durable.
   template <class Write>
-  void save(index_t step, Write&& write) {
+  void save(index_t step, Write&& write, bool best = false) {
     if (!manifest_) prepare();
     lock_->renew();
-    check_link();
+    check_links();
     try {
       const Path beside = own() / new_name;
       before("create");
@@ -143,7 +165,12 @@ class CheckpointDirectory {
       before("move");
       move(beside, root_ / name);
       before("latest");
-      point_to(name);
+      check_links();
+      latest_link().turn_to(name);
+      if (best) {
+        before("best");
+        best_link().turn_to(name);
+      }
       before("prune");
       prune(name);
       before("forget");
@@ -158,10 +185,6 @@ class CheckpointDirectory {
   // In the own folder: a checkpoint that is being written, and one that is being removed.
   static constexpr const char *new_name = "new", *removed_end = ".removed", *manifest_name = "manifest.json";
 
-  static bool ends_with(std::string_view s, std::string_view end) {
-    return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
-  }
-
   Path own() const { return root_ / own_name; }
   Path manifest_file() const { return own() / manifest_name; }
 
@@ -170,32 +193,24 @@ class CheckpointDirectory {
     return detail::names_in(root_, ignored);
   }
 
-  Path latest_target() const { return detail::link_target(root_ / latest_name); }
+  detail::CheckpointLink latest_link() const { return {root_, latest_name, own() / latest_name, "newest"}; }
+  detail::CheckpointLink best_link() const { return {root_, best_name, own() / best_name, "best"}; }
 
-  /// Whether a link leads to a checkpoint of this run, by whatever path, or to one that is gone.
-  bool is_own(const Path& target) const {
-    const std::string name = target.filename().string();
-    std::error_code failed;
-    if (!checkpoint_step(name) || !std::filesystem::equivalent((root_ / target).parent_path(), root_, failed))
-      return false;
-    return !detail::is_there(root_ / name) || manifest_->knows(name) || detail::has_checkpoint(root_ / name);
+  /// \throws Error on a link that is somebody's own
+  void check_links() const {
+    const auto knows = [&](const std::string& name) { return manifest_->knows(name); };
+    latest_link().check(knows), best_link().check(knows);
+  }
+  /// Whether a link leads to the checkpoint of this name.
+  bool is_linked(const std::string& name) const {
+    return name == latest_link().target().filename() || name == best_link().target().filename();
   }
 
-  /// \throws Error on a `latest` that is somebody's own
-  void check_link() const {
-    const Path link = root_ / latest_name, target = latest_target();
-    if (!detail::is_there(link) || is_own(target)) return;
-    throw Error(link.string(),
-                target.empty() ? "something else than a link"
-                               : "a link to " + target.string() + ", which is no checkpoint of the run",
-                "a link to the newest checkpoint, or nothing");
-  }
-
-  /// The step's first name that is free, or that a checkpoint of this run has which `latest` does not name.
+  /// The step's first name that is free, or that a checkpoint of this run has which no link names.
   std::string free_name(index_t step) {
     for (index_t again = 0;; ++again) {
       const std::string name = checkpoint_name(step, again);
-      if (name == latest_target().filename()) continue;
+      if (is_linked(name)) continue;
       if (manifest_->knows(name)) remove(name);
       if (!detail::is_there(root_ / name)) return name;
     }
@@ -206,16 +221,6 @@ class CheckpointDirectory {
     std::filesystem::rename(from, to, failed);
     detail::check_done(failed, to, "a directory that can be moved here");
     io::detail::sync_directory(root_);
-  }
-
-  void point_to(const std::string& name) const {
-    check_link();
-    const Path beside = own() / latest_name;
-    std::error_code failed;
-    std::filesystem::remove(beside, failed);
-    std::filesystem::create_directory_symlink(name, beside, failed);  // what it names, it names in the root
-    detail::check_done(failed, beside, "a link that can be created");
-    io::detail::replace(beside, root_ / latest_name);
   }
 
   /// Removes the files of a checkpoint of this run so that its name never stands for a part of it. What else lies in it
@@ -262,19 +267,20 @@ class CheckpointDirectory {
     std::error_code ignored;
     std::filesystem::remove_all(own() / new_name, ignored);
     for (const std::string& name : detail::names_in(own(), ignored)) {
-      const bool half = name == latest_name || name.rfind(std::string(manifest_name) + ".tmp", 0) == 0;
+      const bool half =
+          name == latest_name || name == best_name || name.rfind(std::string(manifest_name) + ".tmp", 0) == 0;
       if (half) ::unlink((own() / name).c_str());
     }
   }
 
   /// Removes checkpoints of this run beyond the newest `keep_`, and later ones than `latest` (of a run that got further
-  /// and was taken up before).
+  /// and was taken up before), but not the best one.
   void prune(const std::string& latest) {
     const index_t newest = *checkpoint_step(latest);
     std::vector<std::pair<index_t, std::string>> old;
     for (const auto& [name, files] : manifest_->checkpoints) {
       const index_t step = *checkpoint_step(name);
-      if (name != latest) old.emplace_back(step < newest ? step : -1, name);
+      if (!is_linked(name)) old.emplace_back(step < newest ? step : -1, name);
     }
     std::sort(old.rbegin(), old.rend());
     for (std::size_t i = 0; i < old.size(); ++i) {

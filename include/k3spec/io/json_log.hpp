@@ -35,6 +35,7 @@ class JsonLog {
     };
 
    public:
+    Record() = default;
     Record(std::initializer_list<std::pair<std::string, Value>> members) : members_(members) {}
 
     /// Behind the others; names that are there already are not looked for.

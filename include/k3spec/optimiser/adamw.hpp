@@ -7,7 +7,8 @@
 /// m ← β₁ m + (1 - β₁) g       v ← β₂ v + (1 - β₂) g²
 /// w ← (1 - lr·decay) w - lr/(1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε)
 /// ```
-/// Only matrices decay (parameters of two axes or more): never norms, biases or other vectors. m, v and, for bfloat16,
+/// Only matrices decay (parameters of two axes or more): never norms, biases or other vectors. Tensors may be frozen:
+/// they keep their bits, their moments stay 0, and ‖g‖ is that of the others. m, v and, for bfloat16,
 /// the float32 master weights are one buffer each, with the offsets of Parameters.
 /// defines: AdamWOptions, adamw_formulas, AdamW
 
@@ -17,11 +18,14 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
 #include <k3spec/core/parameters.hpp>
 #include <k3spec/core/range.hpp>
 #include <k3spec/ops/copy.hpp>
+#include <k3spec/optimiser/frozen_tensors.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -90,9 +94,12 @@ class AdamW {
   };
 
   /// Moments are zero; masters are the parameters as they are now.
+  /// \param frozen  where the tensors are that stay as they are
   /// \throws Error on an option out of range
-  AdamW(const D& device, const AdamWOptions& options, const Parameters<Model, T, D>& parameters)
+  AdamW(const D& device, const AdamWOptions& options, const Parameters<Model, T, D>& parameters,
+        std::vector<SlotRange> frozen = {})
       : options_(options),
+        frozen_(std::move(frozen)),
         first_(device, slots),
         second_(device, slots),
         masters_(device, has_masters ? slots : 0),
@@ -102,8 +109,9 @@ class AdamW {
     mark_matrices(device);
     if constexpr (has_masters) copy(device, table(parameters.trainable().data()), table(masters_.data()));
   }
-  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters) requires std::same_as<D, Cpu>
-      : AdamW(Cpu{}, options, parameters) {}
+  AdamW(const AdamWOptions& options, const Parameters<Model, T>& parameters,
+        std::vector<SlotRange> frozen = {}) requires std::same_as<D, Cpu>
+      : AdamW(Cpu{}, options, parameters, std::move(frozen)) {}
 
   /// One update of the parameters. With a gradient that is not finite nothing changes but the counts of skipped steps.
   /// \throws Error, with nothing counted, when too many steps in a row were skipped
@@ -115,9 +123,12 @@ class AdamW {
 
   // ---- A step in parts, where something else moves some of the matrices (optimiser/muon.hpp)
 
-  /// Begins a step: its gradient's norm, and the counts.
+  /// Begins a step: its gradient's norm, and the counts. Frozen tensors' gradients are 0 then.
   /// \throws Error as step does
   Report begin(const D& device, Gradients<Model, T, D>& gradients) {
+    for (const auto& [first, last] : frozen_) {
+      zero(device, part(gradients.flat().data(), first / width, (last - first) / width));
+    }
     const double norm = norm_(device, gradients.flat());
     const bool skipped = !std::isfinite(norm);
     if (skipped) {
@@ -154,6 +165,7 @@ class AdamW {
   E* masters_data() requires has_masters { return masters_.data(); }
 
   const AdamWOptions& options() const { return options_; }
+  const std::vector<SlotRange>& frozen() const { return frozen_; }
   /// Updates made, not counting those skipped.
   std::int64_t steps() const { return steps_; }
   std::int64_t skipped() const { return skipped_; }
@@ -208,6 +220,9 @@ class AdamW {
       constexpr bool is_matrix = std::remove_cvref_t<decltype(view)>::rank >= 2;
       std::fill_n(decays.data() + begin, count, State{is_matrix});
     });
+    for (const auto& [first, last] : frozen_) {
+      std::fill_n(decays.data() + first / width, (last - first) / width, State{0});
+    }
     upload<State>(device, Vector<State>(decays.data(), rows), Vector<E>(row_decays_.data(), rows));
   }
 
@@ -221,6 +236,7 @@ class AdamW {
   }
 
   AdamWOptions options_;
+  std::vector<SlotRange> frozen_;
   buffer_t<D, State> first_, second_, masters_, row_decays_;
   GradientNorm<D> norm_;
   std::int64_t steps_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;

@@ -80,10 +80,11 @@ class Muon {
   using Rest = AdamW<Model, T, D>;
 
   /// Memory for the largest matrix and three squares.
+  /// \param frozen  where the tensors are that stay as they are, as the AdamW has them
   /// \throws Error on an option out of range
-  Muon(const D& device, const MuonOptions& options)
+  Muon(const D& device, const MuonOptions& options, const std::vector<SlotRange>& frozen = {})
       : options_(options),
-        parts_(parts()),
+        parts_(parts(frozen)),
         next_(device, sizes(parts_).next),
         squares_(device, sizes(parts_).squares),
         sums_(device, blocks()),
@@ -112,9 +113,9 @@ class Muon {
 
   const MuonOptions& options() const { return options_; }
 
-  /// Bytes of what a step needs beside AdamW's.
+  /// Bytes of what a step needs beside AdamW's, at most.
   static std::size_t bytes() {
-    const Sizes s = sizes(parts());
+    const Sizes s = sizes(parts({}));
     return static_cast<std::size_t>(s.next + s.squares) * sizeof(S);
   }
 
@@ -132,14 +133,16 @@ class Muon {
     }
   };
 
-  static std::vector<Part> parts() {
+  static std::vector<Part> parts(const std::vector<SlotRange>& frozen) {
     std::vector<Part> all;
     index_t begin = 0;
     typename Model::template Weights<S> shapes{};
     Model::visit(shapes, Path{}, [&](const Path& at, const auto& view, auto init) {
       if constexpr (!detail::is_frozen<decltype(init)>) {
         if constexpr (std::remove_cvref_t<decltype(view)>::rank == 2) {
-          if (is_for_muon(at.str())) all.push_back({begin, view.extent(0), view.extent(1)});
+          const auto is_here = [&](const SlotRange& range) { return range.first == begin; };
+          const bool moves = std::none_of(frozen.begin(), frozen.end(), is_here);
+          if (moves && is_for_muon(at.str())) all.push_back({begin, view.extent(0), view.extent(1)});
         }
         begin += detail::slot(view.size());
       }

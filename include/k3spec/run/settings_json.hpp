@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/run/train_settings.hpp>
@@ -53,6 +54,16 @@ struct ReadSetting {
     const io::json& found = at(name);
     if (!found.is_boolean()) fail(name, found, "true or false");
     value = found.get<bool>();
+  }
+  /// None in a checkpoint made before there were any.
+  void operator()(const char* name, std::vector<std::string>& values) const {
+    values.clear();
+    if (j.is_object() && !j.contains(name)) return;
+    if (!at(name).is_array()) fail(name, at(name), "a list of texts");
+    for (const io::json& value : at(name)) {
+      if (!value.is_string()) fail(name, value, "a text");
+      values.push_back(value.get<std::string>());
+    }
   }
   template <class E>
     requires std::is_enum_v<E>

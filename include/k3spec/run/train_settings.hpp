@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/window_sampling.hpp>
@@ -54,6 +55,8 @@ struct TrainSettings {
   OptimizerKind optimizer_kind = OptimizerKind::adamw;
   AdamWOptions optimizer;  ///< also of what OptimizerKind::muon leaves to AdamW
   MuonOptions muon;        ///< of OptimizerKind::muon
+  /// Tensors that stay as they are: names as in a checkpoint, with * and ?, see frozen_slots.
+  std::vector<std::string> freeze;
 
   /// Rows, and so tokens, of a batch.
   constexpr index_t rows() const { return batch * length; }
@@ -75,8 +78,8 @@ struct TrainSettings {
                                              .meaning = "infinity: slots weigh alike"};
   static constexpr Range<double> positive{.least = 0, .above = true}, weight_range{.least = 0};
 
-  /// Calls v(name, setting) for truths and names, v(name, setting, range) for numbers, and v(name, setting, range,
-  /// word) for one that has a value of no number: word's JSON stands for it.
+  /// Calls v(name, setting) for truths, names and lists of patterns, v(name, setting, range) for numbers, and v(name,
+  /// setting, range, word) for one that has a value of no number: word's JSON stands for it.
   template <class Settings, class V>
     requires std::same_as<std::remove_const_t<Settings>, TrainSettings>
   static void visit(Settings& s, V&& v) {
@@ -103,6 +106,7 @@ struct TrainSettings {
     v("optimizer", s.optimizer_kind);
     AdamWOptions::visit(s.optimizer, v);
     MuonOptions::visit(s.muon, v);
+    v("freeze", s.freeze);
   }
 
   /// Refuses numbers out of range.

@@ -30,12 +30,12 @@ class TrainedDraft {
   using Optimizer = AdamW<Draft, T, D>;
 
   /// A draft before its first step.
-  /// \throws Error on an option of the optimizer's out of range
+  /// \throws Error on an option of the optimizer's out of range, and as frozen_slots does
   TrainedDraft(const D& device, const TrainSettings& settings, Parameters<Draft, T> parameters)
       : parameters_(to_device(device, std::move(parameters))),
         gradients_(device),
-        optimizer_(device, settings.optimizer, parameters_) {
-    if (const auto muon = settings.used_muon()) muon_.emplace(device, *muon);
+        optimizer_(device, settings.optimizer, parameters_, frozen_slots<Draft>(settings.freeze)) {
+    if (const auto muon = settings.used_muon()) muon_.emplace(device, *muon, optimizer_.frozen());
   }
 
   /// Takes other parameters, with moments that are zero.
@@ -43,7 +43,7 @@ class TrainedDraft {
   void replace(const D& device, Parameters<Draft, T> parameters) {
     require_finite<Draft>(parameters.weights(), "draft");
     parameters_ = to_device(device, std::move(parameters));
-    optimizer_ = Optimizer(device, optimizer_.options(), parameters_);  // masters are the parameters
+    optimizer_ = Optimizer(device, optimizer_.options(), parameters_, optimizer_.frozen());  // masters: the parameters
   }
 
   /// Gradients of nothing.

@@ -70,6 +70,7 @@ class Trainer {
       throw Error("accumulate", std::to_string(settings.accumulate) + " batches a step",
                   "a multiple of " + std::to_string(ranks) + ", the ranks");
     }
+    frozen_slots<Draft>(settings.freeze);
     Method::check(setup, settings);
     // A run that could not be saved does not begin.
     draft_config_of<Draft>(setup.layer_ids, dtype_of<T>, setup.conventions);
@@ -154,15 +155,19 @@ class Trainer {
   }
 
   /// Makes a new checkpoint: the draft and all that is needed to go on. What all ranks have the first one writes.
+  /// \param best  `best` is to lead to it, too
   /// \throws Error, with nothing saved, when a parameter or a moment is not finite
-  void save(CheckpointDirectory& checkpoints) {
+  void save(CheckpointDirectory& checkpoints, bool best = false) {
     draft_.save(device_, [&](const auto& parameters, auto& optimizer) {
       if (comm_.rank() != 0) return;
-      checkpoints.save(next_step(), [&](const std::filesystem::path& directory) {
-        save_draft(directory, parameters, method_.vocabulary(), config_json(), step_metadata(next_step()));
-        checkpoints.before("trainer");
-        save_trainer(directory, optimizer, progress_);
-      });
+      checkpoints.save(
+          next_step(),
+          [&](const std::filesystem::path& directory) {
+            save_draft(directory, parameters, method_.vocabulary(), config_json(), step_metadata(next_step()));
+            checkpoints.before("trainer");
+            save_trainer(directory, optimizer, progress_);
+          },
+          best);
     });
   }
 
@@ -186,6 +191,8 @@ class Trainer {
 
   const TrainSettings& settings() const { return progress_.settings; }
   index_t next_step() const { return progress_.next_step; }
+  /// What the caller has seen of held-out text, for its checkpoints.
+  HeldoutProgress& heldout() { return progress_.heldout; }
   /// Steps that found nothing to supervise and changed nothing.
   index_t unsupervised() const { return progress_.unsupervised; }
   /// Rows, and so tokens, of a step, of all ranks.
@@ -264,6 +271,7 @@ class Trainer {
       report.skipped = true;
     }
     ++progress_.next_step;
+    progress_.heldout.accept_length.reset();
     return report;
   }
 

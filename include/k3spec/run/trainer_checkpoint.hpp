@@ -16,6 +16,7 @@
 #include <k3spec/core/finite.hpp>
 #include <k3spec/io/load_parameters.hpp>
 #include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/run/heldout_progress.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/settings_json.hpp>
 
@@ -27,6 +28,7 @@ struct TrainerProgress {
   index_t next_step = 0;     ///< the step that comes next; also how many windows were used, divided by the batch
   index_t unsupervised = 0;  ///< steps that found nothing to supervise
   RunSources sources = {};
+  HeldoutProgress heldout = {};  ///< not in checkpoints made before there was any
 
   /// Fixes the number of steps of a run whose speed had to be measured first.
   /// \throws Error once the rate of a step made would be another
@@ -152,10 +154,15 @@ void save_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optim
     for (io::TensorSource& t : io::sources<Model>(views, Path{} / part)) tensors.push_back(std::move(t));
   });
   io::write_safetensors(directory / detail::trainer_tensors_name, tensors, step_metadata(progress.next_step));
-  const io::json j = {{"format", detail::trainer_format},      {"next_step", progress.next_step},
-                      {"unsupervised", progress.unsupervised}, {"optimizer_steps", optimizer.steps()},
-                      {"skipped", optimizer.skipped()},        {"skipped_in_a_row", optimizer.skipped_in_a_row()},
-                      {"sources", progress.sources.to_json()}, {"settings", settings_json(progress.settings)}};
+  const io::json j = {{"format", detail::trainer_format},
+                      {"next_step", progress.next_step},
+                      {"unsupervised", progress.unsupervised},
+                      {"optimizer_steps", optimizer.steps()},
+                      {"skipped", optimizer.skipped()},
+                      {"skipped_in_a_row", optimizer.skipped_in_a_row()},
+                      {"sources", progress.sources.to_json()},
+                      {"heldout", progress.heldout.to_json()},
+                      {"settings", settings_json(progress.settings)}};
   io::write_text(directory / detail::trainer_json_name, j.dump(2) + "\n");
 }
 
@@ -167,9 +174,10 @@ inline TrainerProgress read_trainer_progress(const std::filesystem::path& direct
   const auto settings = j.find("settings");
   if (settings == j.end()) throw Error(file.string() + ": settings", "nothing", "the run's settings");
   const auto counts = detail::TrainerCounts::read(j, file.string());
-  const auto sources = j.find("sources");
+  const auto part = [&](const char* name) { return j.contains(name) ? *j.find(name) : io::json(); };
   return {settings_from_json(*settings, file.string() + ": settings"), counts.next_step, counts.unsupervised,
-          RunSources::from_json(sources == j.end() ? io::json() : *sources, file.string() + ": sources")};
+          RunSources::from_json(part("sources"), file.string() + ": sources"),
+          HeldoutProgress::from_json(part("heldout"), file.string() + ": heldout")};
 }
 
 /// Restores moments, masters and counts.
