@@ -3,7 +3,8 @@
 # block is an error, so that no example is left out.
 #
 # An example is what may stand in a namespace after `using namespace k3spec;`, or (one of all) a whole program. Includes
-# are moved to the top, `#pragma once` is left out. -v output=<file>, and -v elsewhere=<file>: a page whose examples are tested elsewhere.
+# are moved to the top, `#pragma once` is left out. What begins with `// examples/` is a program that stands there
+# (tests/first_programs_test.sh). -v output=<file>, and -v elsewhere=<file>: a page whose examples are tested elsewhere.
 
 function fault(sentence) {
   print FILENAME ":" FNR ": " sentence > "/dev/stderr"
@@ -24,6 +25,7 @@ function begin_block(language) {
 }
 
 function in_block(line) {
+  if (line ~ /^\/\/ examples\/[^ ]*\.cpp$/) code = 0
   if (line ~ /^ *# *include/) {
     includes = includes line "\n"
     line = ""

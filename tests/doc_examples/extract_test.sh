@@ -15,14 +15,15 @@ fail() {
 printf '%s\n' '/// Text.' '/// ```cpp' '/// #include <map>' '/// int a;' '/// ```' 'struct A {' '  /// ```cpp' '  /// int b;' \
   '  /// ```' '};' '/// ```text' '/// a = b;' '/// ```' '/// \param x  what' '///           it is' '/// - item' \
   '///   goes on' >taken.hpp
-printf '%s\n' '```cpp' 'int main() {}' '```' '```sh' 'ls' '```' '```python' 'import torch' '```' >taken.md
+printf '%s\n' '```cpp' 'int main() {}' '```' '```sh' 'ls' '```' '```python' 'import torch' '```' \
+  '```cpp' '// examples/01.cpp' 'int main() { return program; }' '```' >taken.md
 printf '%s\n' '```cpp' 'int elsewhere;' '```' >other.md
 found="$(awk -f "$extract" -v elsewhere=other.md taken.hpp taken.md other.md)" || fail "refused what is right"
 [[ "$(grep -c '^namespace example_' <<<"$found")" == 2 ]] || fail "wanted two examples, found: $found"
 for line in '#include <map>' 'int a;' 'int b;' 'int main() {}' '#line 8 "taken.hpp"'; do
   grep -qxF "$line" <<<"$found" || fail "no line '$line' in: $found"
 done
-for word in elsewhere 'a = b' ls torch; do
+for word in elsewhere 'a = b' ls torch program; do
   if grep -qwF "$word" <<<"$found"; then fail "'$word' in: $found"; fi
 done
 
