@@ -1,4 +1,5 @@
-# k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [LIBRARIES <library>...] [BARE])
+# k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [DTYPES <type>...] [LIBRARIES <library>...]
+#                     [BARE])
 #
 # Adds the programs train_draft, speculate, capture, inspect, convert_draft and random_target, compiled for a target's
 # config and configs of its drafts, all of which the header defines; names may be qualified. The targets are
@@ -6,6 +7,8 @@
 # folder.
 #   DRAFTS     one or more. Each is compiled in a unit of its own; types with a comma between them share one, which is
 #              quicker where they are much alike, but takes more memory
+#   DTYPES     float, bfloat16 or both: what train_draft can train in. The first is its default; not given: float alone.
+#              A unit of each draft is compiled for each
 #   LIBRARIES  that the programs are linked with, too; the header may include what they bring
 #   BARE       targets are named as the programs, which lie in the current binary folder
 include_guard()
@@ -85,33 +88,43 @@ function(k3spec_try out output text)
   set(${output} "${said}" PARENT_SCOPE)
 endfunction()
 
-# k3spec_write_programs(<folder> <header> <target> <unit>...): what is compiled beside the sources; a unit is types with
-# commas between them.
-function(k3spec_write_programs folder header target)
+# k3spec_write_programs(<folder> <header> <target> <dtypes> <unit>...): what is compiled beside the sources; dtypes, and
+# the types of a unit, have commas between them.
+function(k3spec_write_programs folder header target dtypes)
+  string(REPLACE "," ";" dtypes "${dtypes}")
   k3spec_programs_folder(sources)
   set(types "")
   set(names "")
   set(number 0)
   foreach(unit IN LISTS ARGN)
     string(REPLACE "," ";" unit "${unit}")
-    set(train "#include \"${sources}/train_draft/draft.hpp\"\n\n")
+    foreach(dtype IN LISTS dtypes)
+      set(train "#include \"${sources}/train_draft/draft.hpp\"\n\n")
+      foreach(type IN LISTS unit)
+        string(APPEND train "template int k3spec::examples::train<::${type}, k3spec::examples::dtype_${dtype}>("
+                            "const k3spec::examples::Job&);\n")
+      endforeach()
+      file(CONFIGURE OUTPUT ${folder}/train_draft_${number}_${dtype}.cpp CONTENT "${train}" @ONLY)
+    endforeach()
     set(enter "#include \"${sources}/speculate/draft.hpp\"\n\n")
     foreach(type IN LISTS unit)
-      string(APPEND train "template int k3spec::examples::train<::${type}>(const k3spec::examples::Job&);\n")
       string(APPEND enter "template k3spec::examples::Entry k3spec::examples::enter<::${type}>("
                           "const std::filesystem::path&, k3spec::index_t, const k3spec::DecodeOptions&);\n")
       list(APPEND types "::${type}")
       list(APPEND names "\"${type}\"")
     endforeach()
-    file(CONFIGURE OUTPUT ${folder}/train_draft_${number}.cpp CONTENT "${train}" @ONLY)
     file(CONFIGURE OUTPUT ${folder}/speculate_${number}.cpp CONTENT "${enter}" @ONLY)
     math(EXPR number "${number} + 1")
   endforeach()
+  list(TRANSFORM dtypes PREPEND dtype_)
+  list(JOIN dtypes ", " dtypes)
   list(JOIN types ", " types)
   list(JOIN names ", " names)
   file(CONFIGURE OUTPUT ${folder}/k3spec_programs.hpp @ONLY CONTENT "#pragma once
 // Written by k3spec_add_programs.
 #include <string_view>
+
+#include <k3spec/core/dtype.hpp>
 
 #include \"${header}\"
 
@@ -122,6 +135,9 @@ struct Types {};
 
 using TargetConfig = ::${target};
 using Drafts = Types<${types}>;
+using dtype_float = float;
+using dtype_bfloat16 = bfloat16;
+using Dtypes = Types<${dtypes}>;
 inline constexpr std::string_view target_name = \"${target}\";
 inline constexpr std::string_view draft_names[] = {${names}};
 
@@ -130,7 +146,7 @@ inline constexpr std::string_view draft_names[] = {${names}};
 endfunction()
 
 function(k3spec_add_programs name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "BARE" "HEADER;TARGET" "DRAFTS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "BARE" "HEADER;TARGET" "DRAFTS;DTYPES;LIBRARIES")
   foreach(wanted HEADER TARGET DRAFTS)
     if(NOT arg_${wanted})
       message(FATAL_ERROR "k3spec_add_programs(${name}): found no ${wanted}, wanted HEADER <header> TARGET <type> "
@@ -139,8 +155,17 @@ function(k3spec_add_programs name)
   endforeach()
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "k3spec_add_programs(${name}): found ${arg_UNPARSED_ARGUMENTS}, wanted HEADER, TARGET, DRAFTS, "
-                        "LIBRARIES or BARE")
+                        "DTYPES, LIBRARIES or BARE")
   endif()
+  set(dtypes ${arg_DTYPES})
+  if(NOT dtypes)
+    set(dtypes float)
+  endif()
+  foreach(dtype IN LISTS dtypes)
+    if(NOT dtype MATCHES "^(float|bfloat16)$")
+      message(FATAL_ERROR "k3spec_add_programs(${name}): DTYPES: found ${dtype}, wanted float or bfloat16")
+    endif()
+  endforeach()
   find_package(CLI11 QUIET)
   if(NOT CLI11_FOUND)
     message(FATAL_ERROR "k3spec_add_programs(${name}): missing libraries, with their Debian packages: "
@@ -158,7 +183,8 @@ function(k3spec_add_programs name)
 
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}_programs)
   k3spec_programs_folder(sources)
-  k3spec_write_programs(${folder} ${header} ${arg_TARGET} ${arg_DRAFTS})
+  list(JOIN dtypes "," joined)
+  k3spec_write_programs(${folder} ${header} ${arg_TARGET} ${joined} ${arg_DRAFTS})
   set(units "")
   list(LENGTH arg_DRAFTS count)
   math(EXPR last "${count} - 1")
@@ -171,9 +197,10 @@ function(k3spec_add_programs name)
   set(own_random_target ${sources}/random_target.cpp)
   set(own_train_draft ${sources}/train_draft/main.cpp)
   set(own_speculate ${sources}/speculate/main.cpp ${sources}/speculate/target.cpp)
-  foreach(program train_draft speculate)
-    foreach(number IN LISTS units)
-      list(APPEND own_${program} ${folder}/${program}_${number}.cpp)
+  foreach(number IN LISTS units)
+    list(APPEND own_speculate ${folder}/speculate_${number}.cpp)
+    foreach(dtype IN LISTS dtypes)
+      list(APPEND own_train_draft ${folder}/train_draft_${number}_${dtype}.cpp)
     endforeach()
   endforeach()
   # What these do takes no time; their JSON takes long to optimise. They must not instantiate what the other units of

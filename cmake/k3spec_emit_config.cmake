@@ -30,7 +30,8 @@ function(k3spec_emit_config header)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/k3spec_emit_config)
   k3spec_programs_folder(sources)
   set(configs k3spec::configs)
-  k3spec_write_programs(${folder} k3spec/config/block_drafts.hpp ${configs}::KimiK3Tiny ${configs}::KimiK3TinyDFlash)
+  k3spec_write_programs(${folder} k3spec/config/block_drafts.hpp ${configs}::KimiK3Tiny float
+                        ${configs}::KimiK3TinyDFlash)
   k3spec_include_folders(includes)
   try_compile(compiles ${folder}/inspect SOURCES ${sources}/inspect.cpp
               CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${folder};${includes}" LINK_LIBRARIES fmt::fmt ${CMAKE_DL_LIBS}

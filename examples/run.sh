@@ -20,6 +20,7 @@ give_up() {  # a command line that cannot be meant
 target=examples/data/k3-tiny out="" resume="" help="" device=cpu log=""
 kinds=(eagle3 dflash dspark)
 threads=()
+dtypes=float  # what is not asked for is not compiled
 # Muon learns these in fewer steps than AdamW (bench/RESULTS.md). A rate or an optimizer of the caller's own, and a run that
 # has them already, go before.
 optimizer=(--optimizer muon --muon-scale original --lr 0.02)
@@ -40,6 +41,7 @@ while (($#)); do
     *) shift ;;
   esac
   case "$name" in
+    --dtype | --dtype=*) dtypes="float;bfloat16" ;;
     --optimizer* | --lr | --lr=* | --muon-* | --resume) optimizer=() ;;
   esac
   case "$name" in
@@ -61,7 +63,8 @@ if [[ -n "$log" ]]; then
 fi
 
 bash cmake/install_packages.sh
-cmake -S . -B "$build" -G Ninja -D K3SPEC_MARCH="$march" -D K3SPEC_BUILD_EXAMPLES=ON
+cmake -S . -B "$build" -G Ninja -D K3SPEC_MARCH="$march" -D K3SPEC_BUILD_EXAMPLES=ON \
+  -D K3SPEC_PROGRAM_DTYPES="$dtypes"
 cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate plot_training
 
 if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi

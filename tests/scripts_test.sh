@@ -57,8 +57,11 @@ never native
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *' "$job" --resume
 never "-B build "
 never --optimizer
-called 'build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --lr 0.01
+called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float
+build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --lr 0.01
 build/native/examples/speculate *' "$job" --draft dspark --lr 0.01
+called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float;bfloat16
+build/native/examples/train_draft * --dtype bfloat16' "$job" --resume --dtype bfloat16
 called 'cmake -S . -B build *' "$tests"
 never native
 

@@ -132,6 +132,35 @@ for kind in dflash dspark; do
   expect 0 "trained 4 of 4 steps" "${blocks[@]}" --out "$dir/$kind.resumed" --resume --threads 1
   same "$dir/$kind/latest" "$dir/$kind.resumed/latest"
 done
+# In bfloat16, with masters in float, which a resumed run goes on with; as long as the run is the same, with the same bits.
+halves() { grep -ao '"dtype":"[A-Z0-9]*"' "$1" | sort | uniq -c | tr -s ' \n' ' '; }  # how many tensors are of which type
+for kind in eagle3 dflash dspark; do
+  way=("${blocks[@]}")
+  [[ $kind != eagle3 ]] || way=("${small[@]}")
+  expect 0 "trained 4 of 4 steps" "${way[@]}" --draft $kind --dtype bfloat16 --out "$dir/half.$kind" --steps 4 --save-every 2
+  cp -r "$dir/half.$kind" "$dir/half.resumed"
+  ln -sfn step-00000002 "$dir/half.resumed/latest"
+  expect 0 "trained 4 of 4 steps" "${way[@]}" --out "$dir/half.resumed" --resume --threads 1
+  same "$dir/half.$kind/latest" "$dir/half.resumed/latest"
+  rm -r "$dir/half.resumed"
+  types="$(halves "$dir/half.$kind/latest/model.safetensors")"
+  [[ "$types" == *'"BF16" '* && "$types" != *'"F32"'* ]] || fail "found $types in a draft of bfloat16"
+  grep -aq '"F32"' "$dir/half.$kind/latest/trainer.safetensors" || fail "no masters in float"
+  grep -q '"dtype": "bfloat16"' "$dir/half.$kind/latest/config.json" || fail "$(cat "$dir/half.$kind/latest/config.json")"
+done
+expect 1 "--dtype: found float, wanted bfloat16, the resumed run's own" \
+  "${blocks[@]}" --out "$dir/half.dspark" --resume --dtype float
+expect 1 "--dtype: found bfloat16, wanted float, the resumed run's own" \
+  "${blocks[@]}" --out "$dir/dspark" --resume --dtype bfloat16
+# From one type to the other: what was float is rounded, what was bfloat16 stays what it was.
+expect 0 "trained 1 of 1 steps" "${blocks[@]}" --init-from "$dir/dspark" --dtype bfloat16 --out "$dir/narrowed" --steps 1
+expect 0 "trained 1 of 1 steps" "${blocks[@]}" --init-from "$dir/half.dspark" --out "$dir/widened" --steps 1
+grep -q '"dtype": "float32"' "$dir/widened/latest/config.json" || fail "$(cat "$dir/widened/latest/config.json")"
+cp -r "$dir/dspark" "$dir/wide_run"
+sed -i 's/"dtype": "float32"/"dtype": "float64"/' "$dir/wide_run/latest/config.json"
+expect 1 "config.json: dtype: found float64, wanted one of those compiled in: float, bfloat16" \
+  "${blocks[@]}" --out "$dir/wide_run" --resume
+rm -r "$dir/wide_run" "$dir/narrowed" "$dir/widened" "$dir"/half.*
 expect 1 "--draft: found dflash, wanted dspark, the resumed run's own" \
   "${blocks[@]}" --out "$dir/dspark" --resume --draft dflash
 expect 2 "--layers: found it with --resume" "${blocks[@]}" --out "$dir/dspark" --resume --layers 1,2,3

@@ -2,14 +2,16 @@
 /// \file
 /// What the programs are compiled for: TargetConfig and Drafts, of a header that k3spec_add_programs writes
 /// (cmake/k3spec_add_programs.cmake), and what their files are held against.
-/// defines: draft_types, with_draft, draft_type_of
+/// defines: draft_types, with_draft, draft_type_of, dtype_names, with_dtype
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <k3spec/io/draft_config.hpp>
 
@@ -25,6 +27,11 @@ template <class... Configs>
 constexpr std::array<DraftType, sizeof...(Configs)> types_of(Types<Configs...>) {
   std::size_t i = 0;
   return {{DraftType{draft_names[i++], draft_kind_of<Configs>(), Configs::backbone, eagle3_version_of<Configs>()}...}};
+}
+
+template <class... T>
+constexpr std::array<std::string_view, sizeof...(T)> dtypes_of(Types<T...>) {
+  return {{std::is_same_v<T, float> ? "float" : "bfloat16" ...}};
 }
 
 template <class First, class... Rest, class F>
@@ -44,6 +51,16 @@ inline constexpr auto draft_types = detail::types_of(Drafts{});
 template <class F>
 decltype(auto) with_draft(std::size_t index, F&& f) {
   return detail::with_type(index, f, Drafts{});
+}
+
+/// What drafts can be trained in, in Dtypes' order.
+inline constexpr auto dtype_names = detail::dtypes_of(Dtypes{});
+
+/// Calls f<T>() with the type of that name, one of dtype_names.
+template <class F>
+decltype(auto) with_dtype(std::string_view name, F&& f) {
+  const auto at = std::find(dtype_names.begin(), dtype_names.end(), name) - dtype_names.begin();
+  return detail::with_type(static_cast<std::size_t>(at), f, Dtypes{});
 }
 
 /// Where the draft is that a config.json differs from least, of its kind and attention block: not at all, if it is one

@@ -13,9 +13,9 @@
 
 namespace k3spec::examples {
 
-template <class Config>
+template <class Config, class T>
 int train_dflash(const Job& job) {
-  using Trainer = DFlashTrainer<TargetConfig, Config, float>;
+  using Trainer = DFlashTrainer<TargetConfig, Config, T>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dflash>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions);
@@ -23,9 +23,9 @@ int train_dflash(const Job& job) {
   });
 }
 
-template <class Config>
+template <class Config, class T>
 int train_dspark(const Job& job) {
-  using Trainer = DSparkTrainer<TargetConfig, Config, float>;
+  using Trainer = DSparkTrainer<TargetConfig, Config, T>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dspark>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions);
@@ -33,15 +33,15 @@ int train_dspark(const Job& job) {
   });
 }
 
-template <class Config>
+template <class Config, class T>
 int train(const Job& job) {
   constexpr DraftKind kind = draft_kind_of<Config>();
   if constexpr (kind == DraftKind::eagle3) {
-    return train_eagle3<Config>(job);
+    return train_eagle3<Config, T>(job);
   } else if constexpr (kind == DraftKind::dflash) {
-    return train_dflash<Config>(job);
+    return train_dflash<Config, T>(job);
   } else {
-    return train_dspark<Config>(job);
+    return train_dspark<Config, T>(job);
   }
 }
 

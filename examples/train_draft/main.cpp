@@ -1,6 +1,7 @@
 // Trains a draft for a Kimi K3 target on tokens, and prints how many tokens a target forward would yield with it.
 // Compiled for the types that k3spec_add_programs names.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -106,6 +107,21 @@ std::size_t take_draft(Options& o, const fs::path& checkpoint, const std::string
   return type;
 }
 
+/// A resumed run's own element type. A new one that begins with a draft has another if flags say so.
+void take_dtype(Options& o, const fs::path& checkpoint) {
+  const auto file = checkpoint / draft_config_name;
+  const std::string stored = io::read_json(file).value("dtype", std::string("none"));
+  const std::string own = stored == "float32" ? "float" : stored;
+  const auto& names = examples::dtype_names;
+  if (std::find(names.begin(), names.end(), own) == names.end()) {
+    std::string there;
+    for (const auto name : names) there += (there.empty() ? "" : ", ") + std::string(name);
+    throw Error(file.string() + ": dtype", stored, "one of those compiled in: " + there);
+  }
+  if (o.dtype_flag->count() > 0 && o.dtype != own) throw Error("--dtype", o.dtype, own + ", the resumed run's own");
+  o.dtype = own;
+}
+
 /// \returns whether the run to go on with has all its steps already
 bool finished(Options& o, const fs::path& checkpoint) {
   const TrainerProgress saved = read_trainer_progress(checkpoint);
@@ -158,6 +174,7 @@ int train(Options o, const examples::StopSignals& stop) {
                   "such a link to a checkpoint: with it the run goes on");
     }
     type = take_draft(o, *latest, "the resumed run's own");
+    take_dtype(o, *latest);
   } else if (o.init_from) {
     o.init_from = examples::found_draft(*o.init_from);
     type = take_draft(o, *o.init_from, "that of " + o.init_from->string());
@@ -179,7 +196,9 @@ int train(Options o, const examples::StopSignals& stop) {
   auto further = examples::open_further(o.heldout_files, examples::TargetConfig::vocab_size, o.bin_type);
   const Job job{o,           cpu,  train,      heldout, std::move(further), o.resume ? latest : std::nullopt,
                 o.init_from, stop, checkpoints};
-  return examples::with_draft(type, [&]<class Config> { return examples::train<Config>(job); });
+  return examples::with_draft(type, [&]<class Config> {
+    return examples::with_dtype(o.dtype, [&]<class T> { return examples::train<Config, T>(job); });
+  });
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct Options {
   std::vector<index_t> layers;        ///< empty: the kind's own
   AuxStream aux_stream = AuxStream::running_sum;
   LayerIds layer_ids = LayerIds::after_layer_0;
+  std::string dtype = std::string(dtype_names.front());  ///< of dtype_names
   // Of the draft's type, if flags say so.
   Backbone backbone = Backbone::kimi_k3;
   std::string version = "3", config;
@@ -55,7 +56,7 @@ struct Options {
   std::map<std::string, std::string> names;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *epochs_flag = nullptr, *backbone_flag = nullptr,
               *version_flag = nullptr, *weights_flag = nullptr;
-  CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr;
+  CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr, *dtype_flag = nullptr;
   /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;
   bool timed = false;
@@ -75,7 +76,8 @@ struct Job {
 
 /// Makes the run with a draft of this type. Defined in draft.hpp, for each type in a unit of its own: together they
 /// would take a compiler minutes. \returns the exit status
-template <class Config>
+/// \tparam T  of the draft's parameters and activations
+template <class Config, class T>
 int train(const Job& job);
 
 }  // namespace k3spec::examples

@@ -101,6 +101,7 @@ void check_freeze(const Options& o) {
 template <class Trainer, class F>
 int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
+  using T = typename Trainer::T;
   const Options& o = job.options;
   const TokenData &train = job.train, &heldout = job.heldout;
   check_freeze<Draft>(o);
@@ -111,9 +112,9 @@ int run(const Job& job, F&& make_setup) {
     const std::string warning = mask_token_warning<typename Trainer::Draft::config>();
     if (!warning.empty()) say("warning: " + warning);
   }
-  std::optional<LoadedDraft<Draft, float>> draft;
+  std::optional<LoadedDraft<Draft, T>> draft;
   if (job.init_from) {
-    draft = load_draft<Draft, float>(*job.init_from);
+    draft = load_draft<Draft, T>(*job.init_from);
     say_notes(draft->notes);
     require_finite<Draft>(draft->parameters.weights(), job.init_from->string());
   }
@@ -129,10 +130,10 @@ int run(const Job& job, F&& make_setup) {
   const std::string layers = io::json(setup.layer_ids).dump();
   Trainer trainer = [&] {
     if (!o.features.empty()) {
-      const auto features = open_features<typename Trainer::T>(job, Trainer::taps(setup), data);
+      const auto features = open_features<T>(job, Trainer::taps(setup), data);
       return Trainer(job.cpu, features, std::move(setup), o.settings);
     }
-    const TargetCheckpoint<TargetConfig, float> target(o.target, io::named({}), o.weights);
+    const TargetCheckpoint<TargetConfig, T> target(o.target, io::named({}), o.weights);
     say_notes(target.notes());
     return Trainer(job.cpu, target.weights(), std::move(setup), o.settings);
   }();

@@ -51,6 +51,8 @@ other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 your::Own'
 refused "k3spec_add_programs(mine): found no type your::Own in $scratch/other/mine.hpp, wanted a config that is defined there"
 other 'mine HEADER mine.hpp TARGET Mine DRAFTS Mine'
 refused "k3spec_add_programs(mine): DRAFTS: found Mine, which is no draft's config, wanted one derived from k3spec::configs::Eagle3"
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 DTYPES half'
+refused "k3spec_add_programs(mine): DTYPES: found half, wanted float or bfloat16"
 other 'mine HEADER other.hpp TARGET Mine DRAFTS MineEagle3'
 refused "k3spec_add_programs(mine): HEADER: found no file $scratch/other/other.hpp, wanted one that defines Mine"
 other 'mine HEADER mine.hpp TARGET Mine'
