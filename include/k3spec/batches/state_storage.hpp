@@ -21,7 +21,7 @@ namespace K3SPEC_NAMESPACE {
 template <Element T>
 class StateStorage {
  public:
-  /// \param dtype  of T, or bfloat16
+  /// Of states that are kept so. \param dtype  of T, or bfloat16
   explicit StateStorage(DType dtype) : narrow_(dtype != dtype_of<T>) {}
 
   /// Whether what is read is not what was stored, but rounded.
@@ -40,7 +40,7 @@ class StateStorage {
     }
   }
 
-  /// \param to  room for bytes(count)
+  /// Writes numbers as they are kept. \param to  room for bytes(count)
   void store(const T* from, index_t count, std::byte* to) const {
     if (!narrow_) {
       std::memcpy(to, from, bytes(count));
