@@ -39,7 +39,7 @@ constexpr index_t shard_bytes = index_t{1} << 26;
 struct Options {
   fs::path target, train, heldout, out;
   std::optional<DType> bin_type;
-  std::string draft = examples::name_of(examples::draft_types.front().kind), config;
+  std::string draft = examples::name_of(examples::draft_types.front().kind), config, dtype = "float";
   std::vector<index_t> layers;
   AuxStream aux_stream = AuxStream::running_sum;
   LayerIds layer_ids = LayerIds::after_layer_0;
@@ -72,6 +72,8 @@ void add_flags(examples::Arguments& arguments, Options& o) {
   arguments.number("--eval-windows", o.eval_windows, Range<index_t>{1}, "Windows of held-out data to capture, at most");
   arguments.number("--batch", o.batch, TrainSettings::batch_range,
                    "Windows that go through the target together; the results do not depend on it");
+  arguments.one_of("--dtype", o.dtype, {"float", "bfloat16"},
+                   "What the states are written as; of bfloat16 a run has other bits than beside the target");
   arguments.number("--shard-windows", o.shard_windows, Range<index_t>{1}, "Windows of a file")
       ->default_str("as many as make 64 MB");
   examples::add_weights_option(arguments, o.weights);
@@ -140,6 +142,7 @@ FeaturePlan plan_of(const Options& o, const Cpu& cpu, const TrainSettings& s, co
                     const TokenData& heldout, FeaturePlan plan) {
   check_windows(train, s, 1), check_windows(heldout, s, 1);
   plan.target = io::target_config_json<complete_target_t<TargetConfig>>(dtype_of<float>);
+  plan.dtype = o.dtype == "float" ? DType::F32 : DType::BF16;
   plan.length = o.length, plan.packing = o.packing, plan.sampling = o.sampling;
   plan.training = data_fingerprint(cpu, train, o.packing), plan.held_out = data_fingerprint(cpu, heldout, o.packing);
   plan.training_windows = windows_of(train, s);

@@ -53,7 +53,7 @@ def save(path, tensors, metadata):
         header[name] = {"dtype": _DTYPES[plain.dtype], "shape": list(plain.shape), "data_offsets": [offset, offset + size]}
         kept.append((plain, size))
         offset += size
-    text = json.dumps(header).encode()
+    text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     beside = f"{path}.{os.getpid()}.part"
     try:

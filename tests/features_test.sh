@@ -40,6 +40,16 @@ for kind in eagle3 dflash dspark; do
   same "$at/running/latest" "$at/cached.resumed/latest"
 done
 
+# In bfloat16 half the bytes, and a draft that is not the same, which is said; of floats nothing is said.
+[[ "$output" != *rounded* ]] || fail "floats: $output"
+narrow=(--target "$tiny" "${data[@]}" --config k3_tiny::DSpark --length 24 --eval-windows 4 --dtype bfloat16)
+expect_of capture 0 " $((4 + 4 + (1 + 3) * 128 * 2)) bytes per token" "${narrow[@]}" --out "$dir/narrow"
+expect_of capture 1 "states: dtype: found \"F32\", wanted \"BF16\", as this capture would have it" "${narrow[@]}" --out "$dir/dspark/cache"
+small=(--draft dspark --batch 2 --eval-windows 4 --eval-every 3 --steps 6 --save-every 3 --anchors 3)
+expect_of train_draft 0 "features: states in BF16, rounded: not the bits of a run beside the target" \
+  --features "$dir/narrow" "${small[@]}" --out "$dir/of_narrow"
+cmp -s "$dir/dspark/cached/step-00000006/model.safetensors" "$dir/of_narrow/latest/model.safetensors" && fail "bfloat16: the same bits"
+
 # What is another one is refused, before anything is loaded.
 cache="$dir/dspark/cache" json="$dir/dspark/cache/features.json"
 cached=(--features "$cache" --draft dspark --batch 2 --steps 1 --out "$dir/refused" --eval-windows 4)

@@ -58,6 +58,9 @@ StoredFeatures<TargetConfig, T> open_features(const Job& job, const std::vector<
   }
   StoredFeatures<TargetConfig, T> stored(job.cpu, o.features);
   say_notes(stored.notes());
+  if (stored.rounded()) {
+    say(fmt::format("features: states in {}, rounded: not the bits of a run beside the target", name(plan.dtype)));
+  }
   return stored;
 }
 

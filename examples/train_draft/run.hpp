@@ -42,10 +42,14 @@ template <class Trainer>
 std::uint64_t run_bytes(const TrainSettings& s, bool target) {
   using Draft = typename Trainer::Draft;
   using T = typename Trainer::T;
+  using States = TargetStates<TargetConfig, T>;
   const std::uint64_t parameters = parameter_count<Draft> + (target ? parameter_count<K3Target<TargetConfig>> : 0);
-  return Trainer::activation_bytes(s) + (target ? TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) : 0) +
-         sizeof(T) * parameters + sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) +
-         AdamW<Draft, T>::bytes() + (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
+  const StatesSize size{s.batch, s.length, s.packing};
+  const std::uint64_t idle = target ? 0 : States::bytes(size, 1) - States::bytes(size, 1, false);
+  return Trainer::activation_bytes(s) - idle +
+         (target ? TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) : 0) + sizeof(T) * parameters +
+         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes() +
+         (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
 }
 
 /// The layers of a run that is resumed, or those asked for, else the type's own.

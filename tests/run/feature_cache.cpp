@@ -2,6 +2,9 @@
 // else, and damaged ones.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,7 +89,7 @@ TEST_CASE("a cache of another target, type, state or window is refused by name")
   CHECK_THROWS_WITH_AS((StoredFeatures<Wider, float>(Cpu{1}, directory / "cache")), doctest::Contains("vocab_size"),
                        Error);
   CHECK_THROWS_WITH_AS((StoredFeatures<Target, double>(Cpu{1}, directory / "cache")),
-                       (file + ": states: dtype: found F32, wanted F64").c_str(), Error);
+                       (file + ": states: dtype: found F32, wanted F64 or BF16").c_str(), Error);
   const Stored stored(Cpu{1}, directory / "cache");
   const auto states = [&](const std::vector<Tap>& own, const StatesSize& size) {
     return States(TeachingTarget<Target, float>(Cpu{1}, stored), own, size);
@@ -136,6 +139,129 @@ TEST_CASE("a cache of another target, type, state or window is refused by name")
   CHECK_THROWS_WITH_AS(read(seven, 7, 7, 27), doctest::Contains("features: tapped: found "), Error);
   CHECK_THROWS_WITH_AS(stored.read_top(seven, Vector<index_t>(top.data(), 8)),
                        doctest::Contains("features: top: found 8"), Error);
+}
+
+namespace {
+
+/// The nearest number of 8 binary digits, of two that are equally near the even one: not by way of bits.
+double nearest_of_8_digits(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::max(std::ilogb(x), -126) - 7;
+  const double units = std::ldexp(x, -exponent), below = std::floor(units), over = units - below;
+  const bool up = over > 0.5 || (over == 0.5 && std::fmod(below, 2) != 0);
+  const double nearest = std::ldexp(below + (up ? 1 : 0), exponent);
+  return std::abs(nearest) < std::ldexp(1.0, 128) ? nearest : std::copysign(HUGE_VAL, x);
+}
+
+template <class T>
+std::vector<T> read_back(const StateStorage<T>& storage, const std::vector<T>& numbers) {
+  const auto count = static_cast<index_t>(numbers.size());
+  std::vector<std::byte> stored(storage.bytes(count));
+  std::vector<T> out(numbers.size());
+  storage.store(numbers.data(), count, stored.data());
+  storage.load(Cpu{1}, stored.data(), Vector<T>(out.data(), count));
+  return out;
+}
+
+/// What a cache gives back beside a target that runs. \param stored  what its states are stored as
+template <class T>
+void same_states(DType stored_as) {
+  const test::FeatureText text;
+  const test::TemporaryDirectory directory;
+  const std::vector<Tap> taps{{Tap::What::running_sum, 1}, {Tap::What::post_norm}};
+  auto p = test::feature_plan<T>(text, taps, test::feature_settings(Packing::apart, WindowSampling::packed));
+  p.dtype = stored_as;
+  REQUIRE(test::capture<T>(text, p, directory / "cache"));
+  const StoredFeatures<Target, T> stored(Cpu{1}, directory / "cache");
+  CHECK(stored.rounded() == (stored_as != dtype_of<T>));
+  CHECK(stored.plan().dtype == stored_as);
+  const StatesSize size{1, p.length, p.packing};
+  TargetStates<Target, T> runs(test::small_target<T>(), taps, size);
+  TargetStates<Target, T> cached(TeachingTarget<Target, T>(Cpu{1}, stored), taps, size);
+  const auto nearest = [&](double x) { return stored.rounded() ? nearest_of_8_digits(x) : x; };
+  TextCutter cutter(FeatureCapture<Target, T>::settings(p));  // a window at a time
+  const TokenData train = text.train();
+  for (index_t w = 0; w < p.training_windows; ++w) {
+    const TextWindows window = cutter.of_evaluation(train, w);
+    runs.run(Cpu{1}, window), cached.run(Cpu{1}, window);
+    index_t other = 0, narrowed = 0;
+    const auto compare = [&](const T* of_run, const T* of_cache, index_t count) {
+      for (index_t i = 0; i < count; ++i) {
+        const auto was = static_cast<double>(of_run[i]), is = static_cast<double>(of_cache[i]);
+        other += is == nearest(was) ? 0 : 1, narrowed += is == was ? 0 : 1;
+      }
+    };
+    compare(runs.last().data(), cached.last().data(), runs.last().size());
+    compare(runs.tapped().data(), cached.tapped().data(), runs.tapped().size());
+    CHECK(other == 0);
+    CHECK((narrowed > 0) == stored.rounded());
+    std::vector<index_t> top(static_cast<std::size_t>(p.length)), wanted(top.size());
+    stored.read_top(window, Vector<index_t>(top.data(), p.length));
+    std::vector<accumulate_t<T>> logits(top.size() * static_cast<std::size_t>(Target::vocab_size));
+    target_choices(Cpu{1}, runs.target(), runs.last(),
+                   Rows<accumulate_t<T>, Target::vocab_size>(logits.data(), p.length),
+                   Vector<index_t>(wanted.data(), p.length));
+    CHECK(top == wanted);  // of the states before they were rounded
+  }
+}
+
+}  // namespace
+
+TEST_CASE("states are kept as they are, or as the nearest bfloat16") {
+  const double inf = std::numeric_limits<double>::infinity();
+  // Ties (1 + 2^-8 goes down to 1, 1 + 3 * 2^-8 up), what a double has behind a float's tie, the largest, the smallest.
+  std::vector<double> numbers{0.0, -0.0, 1.0, 1 + 0x1p-8, 1 + 0x3p-8, -1 - 0x1p-8, 1 + 0x1p-8 + 0x1p-40, inf, -inf};
+  for (const double x : {1 + 0x1p-8 - 0x1p-40, -1 - 0x3p-8 + 0x1p-40, 0x1.fep127, 0x1.ffp127, 0x1.feffffffffp127, 1e300,
+                         -1e300, 0x1p-126, 0x1p-133, 0x1p-134, 0x1.8p-134, -0x1p-150, 1e-300, 3.14159265358979}) {
+    numbers.push_back(x);
+  }
+  const auto kept = read_back(StateStorage<double>(DType::F64), numbers);
+  CHECK(std::memcmp(kept.data(), numbers.data(), numbers.size() * sizeof(double)) == 0);
+  const auto rounded = read_back(StateStorage<double>(DType::BF16), numbers);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CAPTURE(numbers[i]);
+    CHECK(rounded[i] == nearest_of_8_digits(numbers[i]));
+    CHECK(std::signbit(rounded[i]) == std::signbit(numbers[i]));
+  }
+  std::vector<float> many(2500);  // more than are sent at a time
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::sin(static_cast<float>(i)) * 1e3F;
+  const auto back = read_back(StateStorage<float>(DType::BF16), many);
+  for (std::size_t i = 0; i < many.size(); ++i) REQUIRE(back[i] == nearest_of_8_digits(many[i]));
+  const std::vector<float> nan{std::numeric_limits<float>::quiet_NaN()};
+  CHECK(std::isnan(read_back(StateStorage<float>(DType::BF16), nan)[0]));
+  CHECK(std::isnan(read_back(StateStorage<double>(DType::BF16), std::vector<double>{inf - inf})[0]));
+  CHECK(read_back(StateStorage<bfloat16>(DType::BF16), std::vector<bfloat16>{}).empty());
+  CHECK_FALSE(StateStorage<bfloat16>(DType::BF16).narrow());
+}
+
+TEST_CASE("a cache gives the states of a target in double, float and bfloat16, or the nearest bfloat16") {
+  same_states<double>(DType::F64), same_states<double>(DType::BF16);
+  same_states<float>(DType::F32), same_states<float>(DType::BF16);
+  same_states<bfloat16>(DType::BF16);
+}
+
+TEST_CASE("beside a cache only the states count as memory") {
+  constexpr std::size_t kept = aligned(2 * 7 * 27 * sizeof(float)) + aligned(2 * 7 * 3 * 27 * sizeof(float));
+  CHECK(States::bytes({2, 7}, 3, false) == kept);
+  CHECK(States::bytes({2, 7, Packing::apart}, 3, false) == kept);
+  CHECK(States::bytes({2, 7}, 3) > kept);
+}
+
+TEST_CASE("states of another type than the target's or bfloat16 are not captured; tables keep the target's") {
+  const test::FeatureText text;
+  const test::TemporaryDirectory directory;
+  auto p = test::feature_plan(text, {{Tap::What::running_sum, 1}},
+                              test::feature_settings(Packing::none, WindowSampling::shuffled));
+  CHECK_THROWS_WITH_AS(p.check_dtype(DType::BF16, "f"), "f: states: dtype: found F32, wanted BF16", Error);
+  const std::uint64_t wide = p.bytes_per_token(Target::hidden_size);
+  p.dtype = DType::F64;
+  CHECK_THROWS_WITH_AS(test::capture(text, p, directory / "none"),
+                       doctest::Contains("features.json: states: dtype: found F64, wanted F32 or BF16"), Error);
+  p.dtype = DType::BF16;
+  CHECK(p.bytes_per_token(Target::hidden_size) == wide - 2 * 27 * 2);
+  REQUIRE(test::capture(text, p, directory / "cache"));
+  CHECK_THROWS_WITH_AS((StoredFeatures<Target, bfloat16>(Cpu{1}, directory / "cache")),
+                       doctest::Contains("'embed_tokens': element type: found F32, wanted BF16"), Error);
 }
 
 TEST_CASE("200 damaged caches are refused, each by the name of its file") {

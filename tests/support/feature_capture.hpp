@@ -45,12 +45,15 @@ struct FeatureText : TemporaryDirectory {
   }
 };
 
-inline FeaturePlan feature_plan(const FeatureText& text, const std::vector<Tap>& taps, const TrainSettings& s,
-                                index_t shard = 4) {
+/// Of states that are kept as they are. \tparam T  the target's
+template <Element T = float>
+FeaturePlan feature_plan(const FeatureText& text, const std::vector<Tap>& taps, const TrainSettings& s,
+                         index_t shard = 4) {
   const TokenData train = text.train(), heldout = text.heldout();
   FeaturePlan p;
-  const auto target = small_target<float>();
-  p.target = io::target_config_json<complete_target_t<SmallTarget>>(DType::F32);
+  const auto target = small_target<T>();
+  p.dtype = dtype_of<T>;
+  p.target = io::target_config_json<complete_target_t<SmallTarget>>(dtype_of<T>);
   p.target_fingerprint = host_fingerprint<K3Target<SmallTarget>>(Cpu{1}, target.weights());
   p.taps = taps, p.layers = {1, 2, 4};
   p.length = s.length, p.packing = s.packing, p.sampling = s.sampling, p.shard_windows = shard;
@@ -61,10 +64,11 @@ inline FeaturePlan feature_plan(const FeatureText& text, const std::vector<Tap>&
 }
 
 /// \param most  shards to make
-inline bool capture(const FeatureText& text, const FeaturePlan& p, const std::filesystem::path& folder,
-                    index_t batch = 2, index_t most = 1000) {
-  TargetStates<SmallTarget, float> states(small_target<float>(), p.taps, {batch, p.length, p.packing});
-  FeatureCapture<SmallTarget, float> work(Cpu{1}, CaptureFolder(folder), p, batch);
+template <Element T = float>
+bool capture(const FeatureText& text, const FeaturePlan& p, const std::filesystem::path& folder, index_t batch = 2,
+             index_t most = 1000) {
+  TargetStates<SmallTarget, T> states(small_target<T>(), p.taps, {batch, p.length, p.packing});
+  FeatureCapture<SmallTarget, T> work(Cpu{1}, CaptureFolder(folder), p, batch);
   return work.run(states, text.train(), text.heldout(), [&](index_t shards, index_t) { return shards < most; });
 }
 

@@ -124,7 +124,7 @@ struct FeaturePlan {
   std::vector<index_t> layers;
   LayerIds layer_ids = LayerIds::after_layer_0;
   AuxStream aux_stream = AuxStream::running_sum;
-  DType dtype = DType::F32;  ///< of the states
+  DType dtype = DType::F32;  ///< of the states in their files, where they may be narrower than the target's
   index_t length = 0;        ///< tokens of a window
   Packing packing = Packing::none;
   WindowSampling sampling = WindowSampling::shuffled;
@@ -203,9 +203,11 @@ struct FeaturePlan {
   void check_sampling(WindowSampling wanted, const std::string& file) const {
     check_named("windows: sampling", sampling, wanted, file);
   }
+  /// States of a run's type, or rounded to bfloat16.
   void check_dtype(DType wanted, const std::string& file) const {
-    if (dtype == wanted) return;
-    throw Error(file + ": states: dtype", name(dtype), std::string(name(wanted)));
+    if (dtype == wanted || dtype == DType::BF16) return;
+    throw Error(file + ": states: dtype", name(dtype),
+                std::string(name(wanted)) + (wanted == DType::BF16 ? "" : " or BF16"));
   }
   void check_target(Fingerprint wanted, const std::string& file) const {
     check_fingerprint("target: fingerprint", target_fingerprint, wanted, "the target's", file);

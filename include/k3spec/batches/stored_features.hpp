@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <k3spec/batches/feature_files.hpp>
+#include <k3spec/batches/state_storage.hpp>
 #include <k3spec/config/complete.hpp>
-#include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/io/config_json.hpp>
 #include <k3spec/io/safetensors_header.hpp>
@@ -82,7 +82,7 @@ bool same_documents(const A* a, index_t n, const B* b, index_t m) {
 }  // namespace detail
 
 /// What a target left of windows of text. Copies are of the same cache, which is mapped.
-/// \tparam T  of the states, as they were written
+/// \tparam T  of the run, as the tables were written; the states may be narrower
 template <ForTarget Given, Element T>
 class StoredFeatures {
   using Config = complete_target_t<Given>;
@@ -108,6 +108,8 @@ class StoredFeatures {
   /// Fields of the target's config.json that are not known here.
   const std::vector<std::string>& notes() const { return content_->notes; }
   const Tables& tables() const { return content_->tables; }
+  /// Whether the states were rounded when they were written: a run has other bits than one whose target runs.
+  bool rounded() const { return content_->storage.narrow(); }
 
   /// Refuses other states and windows than a draft wants.
   /// \throws Error naming the field in which the cache is another one
@@ -129,12 +131,12 @@ class StoredFeatures {
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
       const Shard& shard = shard_at(at);
-      const auto send = [&](const T* from, element_t<D, T>* to, index_t count) {
-        using k3spec::upload;  // and a backend's own, found by the tag
-        upload(device, Vector<const T>(from, count), Vector<element_t<D, T>>(to, count));
+      const StateStorage<T>& storage = content_->storage;
+      const auto send = [&](const std::byte* from, element_t<D, T>* to, index_t count) {
+        storage.load(device, from, Vector<element_t<D, T>>(to, count));
       };
-      send(shard.last + at.row * hidden, last.row(b * length), length * hidden);
-      send(shard.tapped + at.row * width, tapped.row(b * length), length * width);
+      send(shard.last + storage.bytes(at.row * hidden), last.row(b * length), length * hidden);
+      send(shard.tapped + storage.bytes(at.row * width), tapped.row(b * length), length * width);
     }
   }
 
@@ -153,16 +155,20 @@ class StoredFeatures {
   struct Shard {
     detail::FeatureFile file;
     const std::int32_t *ids, *seq_lens, *top;  // seq_lens: none where windows are one document
-    const T *tapped, *last;
+    const std::byte *tapped, *last;            // as the storage has them
 
     Shard(const std::filesystem::path& path, const FeaturePlan& plan, index_t windows) : file(path) {
       const index_t rows = windows * plan.length, width = static_cast<index_t>(plan.taps.size()) * hidden;
       ids = file.tensor<std::int32_t>("ids", DType::I32, {windows, plan.length});
       const bool apart = plan.packing == Packing::apart;
       seq_lens = apart ? file.tensor<std::int32_t>("seq_lens", DType::I32, {windows, plan.length}) : nullptr;
-      tapped = file.tensor<T>("tapped", dtype_of<T>, {rows, width});
-      last = file.tensor<T>("last", dtype_of<T>, {rows, hidden});
+      tapped = states("tapped", plan.dtype, {rows, width});
+      last = states("last", plan.dtype, {rows, hidden});
       top = file.tensor<std::int32_t>("top", DType::I32, {rows});
+    }
+    const std::byte* states(const char* name, DType type, const std::vector<index_t>& shape) const {
+      if (type == dtype_of<T>) return reinterpret_cast<const std::byte*>(file.tensor<T>(name, type, shape));
+      return reinterpret_cast<const std::byte*>(file.tensor<bfloat16>(name, type, shape));
     }
   };
 
@@ -174,6 +180,7 @@ class StoredFeatures {
   struct Content {
     std::string json;
     FeatureManifest manifest;
+    StateStorage<T> storage;
     std::vector<std::string> notes;
     std::optional<detail::FeatureFile> of_tables;
     Tables tables;
@@ -182,7 +189,9 @@ class StoredFeatures {
 
     template <Device D>
     Content(const D& device, const std::filesystem::path& folder)
-        : json((folder / FeatureFiles::json).string()), manifest(FeatureManifest::read(folder)) {
+        : json((folder / FeatureFiles::json).string()),
+          manifest(FeatureManifest::read(folder)),
+          storage(manifest.plan().dtype) {
       const FeaturePlan& plan = manifest.plan();
       notes = io::check_target_config<Config>(plan.target, json + ": target");
       plan.check_dtype(dtype_of<T>, json);

@@ -113,9 +113,10 @@ class TargetStates {
   }
 
   /// Bytes of the states and of what a target needs to make them; its weights and caches not counted.
-  static constexpr std::size_t bytes(const StatesSize& size, index_t taps) {
-    const bool packed = size.packing == Packing::apart;
-    return own_bytes(size, taps, true) +
+  /// \param runs  false: of the states alone, which a cache has
+  static constexpr std::size_t bytes(const StatesSize& size, index_t taps, bool runs = true) {
+    const bool packed = runs && size.packing == Packing::apart;
+    return own_bytes(size, taps, runs) +
            (packed ? static_cast<std::size_t>(size.batch) * PackedRow::bytes(size.length) : 0);
   }
 

@@ -101,21 +101,23 @@ class FeatureCapture {
  public:
   /// Takes the folder, and memory for a shard.
   /// \param batch  windows that go through the target together: no result depends on it
-  /// \throws Error as CaptureFolder::check, and when another process is at work in the folder
+  /// \throws Error as CaptureFolder::check, when another process is at work in the folder, and on states that are to
+  ///         be neither T nor bfloat16
   FeatureCapture(const D& device, CaptureFolder folder, FeaturePlan plan, index_t batch)
       : device_(device),
         folder_(std::move(folder)),
         plan_(std::move(plan)),
+        storage_(plan_.dtype),
         settings_(settings(plan_)),
         cutter_(settings_),
         batch_(batch),
-        lock_((folder_.check(plan_), folder_.lock()), folder_.path()) {
+        lock_((check(), folder_.lock()), folder_.path()) {
     const std::string text = plan_.to_json().dump();
     id_ = Fingerprint{detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))}.text();
     const index_t rows = plan_.shard_windows * plan_.length;
     for (auto* column : {&ids_, &top_, &seq_lens_}) column->resize(static_cast<std::size_t>(rows));
-    last_.resize(static_cast<std::size_t>(rows * hidden));
-    tapped_.resize(static_cast<std::size_t>(rows * width()));
+    last_.resize(storage_.bytes(rows * hidden));
+    tapped_.resize(storage_.bytes(rows * width()));
     logits_.resize(static_cast<std::size_t>(std::min(chunk, batch * plan_.length) * Config::vocab_size));
   }
 
@@ -162,6 +164,10 @@ class FeatureCapture {
   }
 
  private:
+  void check() const {
+    folder_.check(plan_);
+    plan_.check_dtype(dtype_of<T>, (folder_.path() / FeatureFiles::json).string());
+  }
   index_t width() const { return static_cast<index_t>(plan_.taps.size()) * hidden; }
 
   /// Of tensors in the order of their names.
@@ -221,10 +227,10 @@ class FeatureCapture {
       run_batch(states, training, held_out, plan_.first_of(shard) + w, std::min(batch_, windows - w), w * length);
     }
     std::vector<io::TensorSource> tensors{{"ids", DType::I32, {windows, length}, ids_.data()},
-                                          {"last", dtype_of<T>, {rows, hidden}, last_.data()}};
+                                          {"last", plan_.dtype, {rows, hidden}, last_.data()}};
     if (plan_.packing == Packing::apart)
       tensors.push_back({"seq_lens", DType::I32, {windows, length}, seq_lens_.data()});
-    tensors.push_back({"tapped", dtype_of<T>, {rows, width()}, tapped_.data()});
+    tensors.push_back({"tapped", plan_.dtype, {rows, width()}, tapped_.data()});
     tensors.push_back({"top", DType::I32, {rows}, top_.data()});
     write(FeatureFiles::shard(shard), tensors);
   }
@@ -248,8 +254,8 @@ class FeatureCapture {
     const index_t rows = n * length;
     std::copy_n(ids.data(), rows, ids_.data() + row);
     if (apart) std::copy_n(lengths.data(), rows, seq_lens_.data() + row);
-    std::copy_n(states.last().data(), rows * hidden, last_.data() + row * hidden);
-    std::copy_n(states.tapped().data(), rows * width(), tapped_.data() + row * width());
+    storage_.store(states.last().data(), rows * hidden, last_.data() + storage_.bytes(row * hidden));
+    storage_.store(states.tapped().data(), rows * width(), tapped_.data() + storage_.bytes(row * width()));
     choose(states, rows, row);
   }
 
@@ -264,13 +270,14 @@ class FeatureCapture {
   D device_;
   CaptureFolder folder_;
   FeaturePlan plan_;
+  StateStorage<T> storage_;
   TrainSettings settings_;
   TextCutter cutter_;
   index_t batch_;
   RunLock lock_;
   std::string id_;  // of the plan: what its files carry
   std::vector<std::int32_t> ids_, top_, seq_lens_;
-  std::vector<T> tapped_, last_;
+  std::vector<std::byte> tapped_, last_;
   std::vector<accumulate_t<T>> logits_;
 };
 
