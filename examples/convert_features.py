@@ -30,7 +30,7 @@ import re
 import numpy
 import torch
 
-from dump_features import (Data, FeatureCache, Refused, add_cache_options, as_bytes, fingerprint, mix, read_config,
+from dump_features import (Data, FeatureCache, Refused, add_cache_options, arguments, as_bytes, fingerprint, mix, read_config,
                            read_safetensors, run, taps_of, write_all)
 
 
@@ -154,7 +154,7 @@ def main():
     parser.add_argument("--head", default="lm_head.weight")
     parser.add_argument("--length", type=int, default=0, help="tokens a window [those of the longest conversation]")
     parser.add_argument("--heldout-files", type=int, default=32, help="files that are held out")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments())
     config = read_config(args.config)
     layers = [int(layer) for layer in args.layers.split(",")]
     taps = taps_of(args.draft, layers, args.layer_ids, args.aux_stream,

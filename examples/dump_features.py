@@ -372,6 +372,8 @@ class FeatureCache:
         for name, tensor in all_of:
             if tuple(tensor.shape) != (n, self.hidden):
                 raise Refused(f"states: {name}", list(tensor.shape), [n, self.hidden])
+            if not torch.isfinite(tensor).all():
+                raise Refused(f"states: {name}", "numbers that are not finite", "finite ones")
         last, *taps = (tensor.detach().float().cpu() for _, tensor in all_of)
         return last, taps
 
@@ -420,6 +422,17 @@ def load_function(spec):
     return getattr(source, function)
 
 
+def arguments():
+    """The command line. --layers takes a list that may begin with -1, which argparse would take for an option."""
+    given = []
+    for argument in sys.argv[1:]:
+        if given and given[-1] == "--layers":
+            given[-1] += "=" + argument
+        else:
+            given.append(argument)
+    return given
+
+
 def add_cache_options(parser):
     parser.add_argument("--config", required=True, help="the target's config.json")
     parser.add_argument("--out", required=True, help="the folder to write")
@@ -460,7 +473,7 @@ def main():
     parser.add_argument("--norm", default="model.norm", help="the module whose output the head reads")
     parser.add_argument("--head", default="lm_head")
     parser.add_argument("--embedding", default="model.embed_tokens")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments())
     config = read_config(args.config)
     layers = [int(layer) for layer in args.layers.split(",")]
     taps = taps_of(args.draft, layers, args.layer_ids, args.aux_stream,

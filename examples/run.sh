@@ -23,7 +23,7 @@ threads=()
 dtypes=float  # what is not asked for is not compiled
 # Muon learns these in fewer steps than AdamW (bench/RESULTS.md). A rate or an optimizer of the caller's own, and a run that
 # has them already, go before.
-optimizer=(--optimizer muon --muon-scale original --lr 0.02)
+optimizer=(--optimizer muon --lr 0.02) scale=(--muon-scale original)
 here() { [[ "$1" == /* ]] && echo "$1" || echo "$start/$1"; }  # a path as the caller meant it
 arguments=()
 while (($#)); do
@@ -42,7 +42,8 @@ while (($#)); do
   esac
   case "$name" in
     --dtype | --dtype=*) dtypes="float;bfloat16" ;;
-    --optimizer* | --lr | --lr=* | --muon-* | --resume) optimizer=() ;;
+    --muon-scale | --muon-scale=*) scale=() ;;
+    --optimizer | --optimizer=* | --lr | --lr=* | --resume) optimizer=() ;;
   esac
   case "$name" in
     --draft) kinds=("$value") ;;
@@ -50,13 +51,23 @@ while (($#)); do
     --out | --output) out="$(here "$value")" ;;
     --device) device="$value" ;;
     --threads) threads=(--threads "$value") ;;
-    --train | --heldout | --init-from | --vocabulary-from) arguments+=("$name" "$(here "$value")") ;;
+    --heldout)  # FILE or NAME=FILE
+      if [[ "$value" == *=* && "${value%%=*}" != */* ]]; then
+        arguments+=("$name" "${value%%=*}=$(here "${value#*=}")")
+      else
+        arguments+=("$name" "$(here "$value")")
+      fi ;;
+    --train | --init-from | --vocabulary-from) arguments+=("$name" "$(here "$value")") ;;
     --log) log="$(here "$value")" ;;
     --resume) resume=1 arguments+=("$name") ;;
     -h | --help) help=1 ;;
     *) arguments+=("$name") ;;
   esac
 done
+((${#optimizer[@]} == 0)) || optimizer+=("${scale[@]}")
+if [[ -n "$resume" ]] && grep -qs '"dtype": "bfloat16"' "${out:-$root/drafts-k3-tiny}"/*/latest/config.json; then
+  dtypes="float;bfloat16"
+fi
 if [[ -n "$log" ]]; then
   ((${#kinds[@]} == 1)) || give_up "--log: found one file for ${#kinds[@]} drafts, wanted it with --draft"
   arguments+=(--log "$log")

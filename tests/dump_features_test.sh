@@ -71,6 +71,7 @@ expect 0 "features: " --target "$tiny" "${data[@]:2}" --packing apart --sampling
 "$python" "$stand_in" same "$dir/narrow.captured" "$dir/narrow" || fail "other bfloat16"
 refused "$dir/dumped: found " "${dump[@]}" "${of[@]}" --out "$dir/dumped"
 refused "--layers: found 8, wanted layers of a target that has 8" "${dump[@]}" "${of[@]}" --layers 0,3,8 --out "$dir/none"
+refused "--layers: found -1, wanted layers of a target that has 8" "${dump[@]}" "${of[@]}" --layers -1,3 --out "$dir/none"
 refused "module 'norm': found none of that name, wanted one of model," "${dump[@]}" "${of[@]}" --norm norm --out "$dir/none"
 refused "nothing.npy" "${dump[@]}" "${of[@]}" --train "$dir/nothing.npy" --out "$dir/none"
 refused "config: hidden_size: found 96, wanted 128, as the head has it" "${dump[@]}" "${of[@]}" --out "$dir/none" \

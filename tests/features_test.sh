@@ -60,6 +60,8 @@ expect 1 "$json: states: taps: found [" "${cached[@]}" --layers 1,2,3
 expect 1 "$json: states: taps: found [" "${cached[@]}" --aux-stream residual_mixture
 expect 1 "$json: tokens: training: found " "${cached[@]}" --train "$tiny/train.txt"
 expect 1 "$json: windows: held_out: found 4, wanted 12 or more, which are looked at" "${cached[@]:0:10}" --eval-windows 100
+expect 2 "--dtype: found bfloat16 with --features, wanted float: what capture writes is of a target in float" \
+  "${cached[@]}" --dtype bfloat16
 expect 2 "--weights: found it with --features, wanted a target that runs" "${cached[@]}" --weights float
 cp -r "$tiny" "$dir/other"
 printf '\x01' | dd of="$dir/other/model-00002-of-00002.safetensors" bs=1 seek=$((1 << 20)) conv=notrunc status=none

@@ -45,7 +45,7 @@ never() {  # what no call may have in it
 job="$dir/examples/run.sh" tests="$dir/tests/run.sh"
 called 'cmake -S . -B build/native * -D K3SPEC_MARCH=native *
 cmake --build build/native *
-build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --optimizer muon --muon-scale original --lr 0.02
+build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --optimizer muon --lr 0.02 --muon-scale original
 build/native/examples/speculate * --json build/drafts-k3-tiny/decoding.json
 build/native/examples/plot_training dspark=* --decoding build/drafts-k3-tiny/decoding.json --out build/drafts-k3-tiny/report.html' "$job" --draft dspark
 called 'cmake -S . -B build * -D K3SPEC_MARCH=x86-64-v3 *
@@ -60,8 +60,18 @@ never --optimizer
 called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float
 build/native/examples/train_draft * --output build/drafts-k3-tiny/dspark --lr 0.01
 build/native/examples/speculate *' "$job" --draft dspark --lr 0.01
+called 'build/native/examples/train_draft * --optimizer muon --lr 0.02 --muon-scale adamw --muon-momentum 0.9
+build/native/examples/speculate *' "$job" --draft dspark --muon-scale adamw --muon-momentum 0.9
+never original
+# Files are meant where the caller is.
+called "build/native/examples/train_draft * --heldout code=$PWD/a=b.txt --heldout $PWD/c.txt --heldout /d=e.txt
+build/native/examples/speculate *" "$job" --draft dspark --heldout code=a=b.txt --heldout c.txt --heldout=/d=e.txt
 called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float;bfloat16
 build/native/examples/train_draft * --dtype bfloat16' "$job" --resume --dtype bfloat16
+mkdir -p "$dir/build/drafts-k3-tiny/dspark/latest"
+echo '  "dtype": "bfloat16",' >"$dir/build/drafts-k3-tiny/dspark/latest/config.json"
+called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float;bfloat16
+build/native/examples/train_draft *' "$job" --resume
 called 'cmake -S . -B build *' "$tests"
 never native
 

@@ -187,7 +187,8 @@ for kind in eagle3 dflash dspark; do
       [[ "$(tensor "$at/latest" $name)" == "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has moved"
     done
     for name in $norm $layer.self_attn.o_proj.weight; do
-      [[ "$(tensor "$at/latest" $name)" != "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has not moved"
+      moved="$(tensor "$at/latest" $name)" || fail "$moved"
+      [[ "$moved" != "$(tensor "$at.still/latest" $name)" ]] || fail "$at: $name has not moved"
     done
   done
   cp -r "$at" "$at.resumed" && ln -sfn step-00000002 "$at.resumed/latest"
@@ -520,6 +521,20 @@ expect 0 "trained 5 of 5 steps" "${small[@]}" --out "$dir/own" --resume --steps 
   fail "found $(ls "$dir/own")"
 for name in step-7 step-00000002 step-00000500 step-notes.tmp; do
   [[ "$(cat "$dir/own/$name/notes")" == mine ]] || fail "$name is gone"
+done
+# The best one stays it in a copy that says nothing of who wrote it, and when the run goes on with other data: of a rate of
+# 0 the first one is. Measured on another text it is nothing any more.
+still=("${small[@]}" --save-every 1 --keep 1)
+expect 0 "trained 2 of 2 steps" "${still[@]}" --out "$dir/still" --steps 2 --lr 0
+head -c 3000 "$tiny/heldout.txt" >"$dir/other.txt"
+for way in copy train heldout; do
+  cp -r "$dir/still" "$dir/still.$way"
+  more=(--other-data --$way "$dir/other.txt") wanted=step-00000001
+  [[ $way != copy ]] || more=()
+  [[ $way != copy ]] || rm -r "$dir/still.$way/.k3spec"
+  [[ $way != heldout ]] || wanted=step-00000003
+  expect 0 "trained 3 of 3 steps" "${still[@]}" --out "$dir/still.$way" --resume --steps 3 "${more[@]}"
+  [[ "$(readlink "$dir/still.$way/best")" == $wanted ]] || fail "$way: the best is $(readlink "$dir/still.$way/best"): $output"
 done
 cp -r "$dir/a" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
 unmarked=("${small[@]}" --out "$dir/unmarked" --resume --save-every 1 --keep 1)

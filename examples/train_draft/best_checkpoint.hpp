@@ -17,9 +17,10 @@
 
 namespace k3spec::examples {
 
-/// Turns `best` to the best of this run's checkpoints. \returns its accept length, if any has one
+/// Turns `best` to the best of the checkpoints that were measured on this text.
+/// \returns its accept length, if any has one
 /// \throws Error when the link is somebody's own
-inline std::optional<double> find_best(CheckpointDirectory& checkpoints) {
+inline std::optional<double> find_best(CheckpointDirectory& checkpoints, const Fingerprint& held_out) {
   const auto link = checkpoints.root() / CheckpointDirectory::best_name;
   const auto led_to = [&]() -> std::string {
     std::error_code none;
@@ -28,7 +29,9 @@ inline std::optional<double> find_best(CheckpointDirectory& checkpoints) {
   const std::string before = led_to();
   const auto most = checkpoints.find_best([](const std::filesystem::path& path) -> std::optional<double> {
     try {
-      return read_trainer_progress(path).heldout.accept_length;
+      const TrainerProgress progress = read_trainer_progress(path);
+      const auto& data = progress.sources.data;
+      return data && data->held_out == held_out ? progress.heldout.accept_length : std::nullopt;
     } catch (const Error& e) {
       say(fmt::format("note: {}: it is not asked how good it is", printable(e.what())));
       return std::nullopt;

@@ -53,8 +53,8 @@ inline void add_draft(Arguments& arguments, Options& o) {
   o.config_flag =
       arguments.one_of("--config", o.config, types, "The draft's type, where several of a kind are compiled in");
   o.dtype_flag = arguments.one_of("--dtype", o.dtype, {dtype_names.begin(), dtype_names.end()},
-                                  "What the draft's parameters and what is computed of them are kept in; sums are "
-                                  "float, and bfloat16 parameters have float masters");
+                                  "What parameters, the target's too, and what is computed of them are kept in; sums "
+                                  "are float, and a draft's bfloat16 parameters have float masters");
   o.vocabulary_flag =
       arguments.path("--vocabulary-from", o.vocabulary_from,
                      "eagle3: the draft vocabulary of this draft [the tokens to learn that are most frequent]");

@@ -180,6 +180,10 @@ int train(Options o, const examples::StopSignals& stop) {
     type = take_draft(o, *o.init_from, "that of " + o.init_from->string());
   }
   if (o.resume || o.init_from) check_flags(o, [&] { complete(o); });
+  check_flags(o, [&] {
+    if (o.features.empty() || o.dtype == "float") return;
+    throw Error("--dtype", o.dtype + " with --features", "float: what capture writes is of a target in float");
+  });
   examples::check_output_file("--log", o.log, o.out);
   if (o.resume) {
     if (finished(o, *latest)) return 0;

@@ -148,7 +148,7 @@ int run(const Job& job, F&& make_setup) {
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);
   fmt::print("{}\n", device_text(o.device));
-  return Run<Trainer>(job, trainer)();
+  return Run<Trainer>(job, trainer, data.held_out)();
 }
 
 }  // namespace k3spec::examples

@@ -34,7 +34,8 @@ class Clock {
 template <class Trainer>
 class Run {
  public:
-  Run(const Job& job, Trainer& trainer)
+  /// \param held_out  of the text that decides which checkpoint is the best
+  Run(const Job& job, Trainer& trainer, const Fingerprint& held_out)
       : options_(job.options),
         stop_(job.stop),
         trainer_(trainer),
@@ -48,11 +49,10 @@ class Run {
         begun_at_(trainer.next_step()),
         saved_at_(begun_at_),
         before_(options_.other_data ? counts(trainer) : Counts{}) {
-    if (options_.other_data) {
-      trainer.heldout() = {};  // of another text
-    } else if (job.resumed) {
-      best_ = find_best(checkpoints_);
-    }
+    if (!job.resumed) return;
+    const auto before = read_trainer_progress(*job.resumed).sources.data;
+    if (!before || before->held_out != held_out) trainer.heldout() = {};  // of another text
+    best_ = find_best(checkpoints_, held_out);
   }
 
   /// \returns the exit status
@@ -106,7 +106,9 @@ class Run {
   bool late() const { return options_.timed && planned_ && clock_.seconds() > 1.1 * 60 * options_.minutes; }
 
   /// Whether the last looks were no better than one before them.
-  bool stale() const { return options_.early_stop && trainer_.heldout().looks_since >= *options_.early_stop; }
+  bool stale() const {
+    return planned_ && options_.early_stop && trainer_.heldout().looks_since >= *options_.early_stop;
+  }
 
   void step() {
     const Clock clock;

@@ -64,7 +64,7 @@ class RecurrentEngine {
   void forward(const Cpu&, std::span<const index_t> ids, std::span<const index_t> counts,
                std::span<const index_t> choices) {
     require_forward(ids, counts, choices, size_);
-    choices_ = 0;
+    choices_ = 0, ran_ = static_cast<index_t>(ids.size());
     std::size_t row = 0;
     for (index_t b = 0; b < size_.sequences; ++b) {
       if (counts[at(b)] > 0) counted_[at(b)] = counts[at(b)];
@@ -83,6 +83,7 @@ class RecurrentEngine {
   }
   Matrix<float> logits() { return Matrix<float>(logits_.data(), choices_, vocabulary); }
   Matrix<const float> tapped(index_t n) const {
+    REQUIRE(n <= ran_);
     return Matrix<const float>(tapped_.data(), n, static_cast<index_t>(taps_.size()) * hidden);
   }
 
@@ -94,7 +95,7 @@ class RecurrentEngine {
   TargetSessionSize size_;
   std::vector<index_t> ends_, counted_;
   std::vector<float> states_, tapped_, logits_;
-  index_t choices_ = 0;
+  index_t choices_ = 0, ran_ = 0;
 };
 static_assert(TargetEngine<RecurrentEngine>);
 static_assert(TargetEngine<TargetSession<refusals::Target, float>>);

@@ -88,6 +88,7 @@ class TargetRows {
       places_[b] = {row, choices_, choices[b], counts[b]};
       row += counts[b], choices_ += choices[b];
     }
+    rows_ = row;
   }
   void accept(index_t sequence, index_t n) { engine_.accept(sequence, n); }
   Matrix<const E> tapped(index_t n) { return engine_.tapped(n); }
@@ -131,7 +132,7 @@ class TargetRows {
     if (!is_moved || width_ == 0) return tapped(rows);
     of_kept_.upload(device);
     const Matrix<E> kept(kept_.data(), rows, width_);
-    move_rows(device, to_kept_, rows, tapped(size_.rows), kept);
+    move_rows(device, to_kept_, rows, tapped(rows_), kept);
     return kept;
   }
 
@@ -161,7 +162,7 @@ class TargetRows {
   Mirror<D> of_kept_;
   Mirrored<D, RowMove> to_kept_;
   std::vector<Place> places_;
-  index_t choices_ = 0;
+  index_t choices_ = 0, rows_ = 0;  // of the last forward
 };
 
 }  // namespace K3SPEC_NAMESPACE

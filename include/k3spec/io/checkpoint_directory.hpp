@@ -119,8 +119,9 @@ class CheckpointDirectory {
   /// What a user means by a directory: its newest checkpoint if it has some, else itself.
   static Path resolve(const Path& directory) { return CheckpointDirectory(directory).latest().value_or(directory); }
 
-  /// Turns `best` to the checkpoint for which `value(path)` is highest, of those of this run up to the latest one; the
-  /// first one of equals. Where it is of none a number there is no `best` then.
+  /// Turns `best` to the checkpoint for which `value(path)` is highest, of those up to the latest one that are this
+  /// run's, unknown() or what `best` leads to; the first one of equals. Where it is of none a number there is no `best`
+  /// then.
   /// \param value  (directory) -> optional<double>
   /// \returns what it is
   template <class F>
@@ -130,7 +131,7 @@ class CheckpointDirectory {
     const auto last = latest();
     std::optional<double> most;
     std::string best;
-    for (const auto& [name, files] : manifest_->checkpoints) {
+    for (const std::string& name : best_candidates()) {
       if (!last || checkpoint_age(name) > checkpoint_age(last->filename().string())) continue;
       const std::optional<double> found = value(root_ / name);
       if (found && (!most || *found > *most)) most = found, best = name;
@@ -200,6 +201,17 @@ class CheckpointDirectory {
   void check_links() const {
     const auto knows = [&](const std::string& name) { return manifest_->knows(name); };
     latest_link().check(knows), best_link().check(knows);
+  }
+  /// Names of checkpoints that may be the best.
+  std::set<std::string> best_candidates() const {
+    std::set<std::string> all;
+    for (const auto& [name, files] : manifest_->checkpoints) all.insert(name);
+    for (const std::string& name : unknown()) {
+      if (checkpoint_step(name)) all.insert(name);
+    }
+    if (const auto linked = best(); linked && detail::holds_checkpoint(*linked))
+      all.insert(linked->filename().string());
+    return all;
   }
   /// Whether a link leads to the checkpoint of this name.
   bool is_linked(const std::string& name) const {
