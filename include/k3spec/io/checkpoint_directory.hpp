@@ -164,7 +164,7 @@ class CheckpointDirectory {
       manifest_->checkpoints[name] = detail::files_in(beside);
       manifest_->store(manifest_file());
       before("move");
-      move(beside, root_ / name);
+      detail::move_durably(beside, root_ / name);
       before("latest");
       check_links();
       latest_link().turn_to(name);
@@ -204,13 +204,10 @@ class CheckpointDirectory {
   }
   /// Names of checkpoints that may be the best.
   std::set<std::string> best_candidates() const {
-    std::set<std::string> all;
-    for (const auto& [name, files] : manifest_->checkpoints) all.insert(name);
-    for (const std::string& name : unknown()) {
-      if (checkpoint_step(name)) all.insert(name);
-    }
-    if (const auto linked = best(); linked && detail::holds_checkpoint(*linked))
-      all.insert(linked->filename().string());
+    std::set<std::string> all = manifest_->names();
+    for (const std::string& name : unknown()) all.insert(name);
+    if (const auto to = best(); to && detail::holds_checkpoint(*to)) all.insert(to->filename().string());
+    std::erase_if(all, [](const std::string& name) { return !checkpoint_step(name); });
     return all;
   }
   /// Whether a link leads to the checkpoint of this name.
@@ -226,13 +223,6 @@ class CheckpointDirectory {
       if (manifest_->knows(name)) remove(name);
       if (!detail::is_there(root_ / name)) return name;
     }
-  }
-
-  void move(const Path& from, const Path& to) const {
-    std::error_code failed;
-    std::filesystem::rename(from, to, failed);
-    detail::check_done(failed, to, "a directory that can be moved here");
-    io::detail::sync_directory(root_);
   }
 
   /// Removes the files of a checkpoint of this run so that its name never stands for a part of it. What else lies in it

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -35,6 +36,12 @@ class CheckpointManifest {
   Checkpoints checkpoints;
 
   bool knows(const std::string& name) const { return checkpoints.count(name) != 0; }
+
+  std::set<std::string> names() const {
+    std::set<std::string> all;
+    for (const auto& [name, files] : checkpoints) all.insert(name);
+    return all;
+  }
 
   /// The manifest of a folder.
   /// \returns none where there is no such file

@@ -2,7 +2,7 @@
 /// \file
 /// What stands in a run's folder, by its name and by what is in it, and where its link leads.
 /// defines: detail::is_directory, detail::is_there, detail::has_checkpoint, detail::holds_checkpoint, detail::names_in,
-/// detail::link_target, detail::check_done, detail::create_anew, detail::files_in
+/// detail::link_target, detail::check_done, detail::create_anew, detail::move_durably, detail::files_in
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <k3spec/core/error.hpp>
+#include <k3spec/io/atomic_file.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -66,6 +67,14 @@ inline void create_anew(const std::filesystem::path& path) {
   check_done(failed, path, "a directory that can be removed");
   std::filesystem::create_directory(path, failed);
   check_done(failed, path, "a directory that can be created");
+}
+
+/// Moves a directory, so that a loss of power does not undo it.
+inline void move_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code failed;
+  std::filesystem::rename(from, to, failed);
+  check_done(failed, to, "a directory that can be moved here");
+  io::detail::sync_directory(to.parent_path());
 }
 
 /// The names of a directory's files, ascending.
