@@ -34,8 +34,8 @@ for kind in eagle3 dflash dspark; do
     rm -r "$at/$from.resumed/step-00000006"
     ln -sfn step-00000003 "$at/$from.resumed/latest"
   done
-  expect 0 "trained 6 of 6 steps" --features "$at/cache" --out "$at/running.resumed" --resume --eval-windows 4
-  expect 0 "trained 6 of 6 steps" --target "$tiny" "${data[@]}" --out "$at/cached.resumed" --resume --eval-windows 4
+  expect 0 "trained 6 of 6 steps" --features "$at/cache" --out "$at/running.resumed" --resume --eval-windows 4 --eval-every 3
+  expect 0 "trained 6 of 6 steps" --target "$tiny" "${data[@]}" --out "$at/cached.resumed" --resume --eval-windows 4 --eval-every 3
   same "$at/running/latest" "$at/running.resumed/latest"
   same "$at/running/latest" "$at/cached.resumed/latest"
 done

@@ -27,7 +27,7 @@ inline std::optional<double> find_best(CheckpointDirectory& checkpoints, const F
     return std::filesystem::read_symlink(link, none).filename().string();
   };
   const std::string before = led_to();
-  const auto most = checkpoints.find_best([](const std::filesystem::path& path) -> std::optional<double> {
+  const auto most = checkpoints.find_best([&](const std::filesystem::path& path) -> std::optional<double> {
     try {
       const TrainerProgress progress = read_trainer_progress(path);
       const auto& data = progress.sources.data;

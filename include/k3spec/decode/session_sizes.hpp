@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <k3spec/core/checked.hpp>
+#include <k3spec/decode/decode_options.hpp>
 #include <k3spec/decode/draft_session.hpp>
 #include <k3spec/decode/target_engine.hpp>
 
