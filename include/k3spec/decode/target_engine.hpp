@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <k3spec/core/dtype.hpp>
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/target/taps.hpp>
