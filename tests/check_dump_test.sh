@@ -13,10 +13,7 @@ block() {  # language
 expect 1 "nothing.safetensors: found No such file" "$dir/nothing.safetensors"
 expect 0 "5 of 5 ok"  # the bundled dump
 
-python=
-for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import torch' 2>/dev/null && python="$candidate" && break
-done
+python="$(python_with "torch")"
 if [[ -z "$python" ]]; then
   echo "python3 with torch is not there: nothing was dumped"
   exit 77

@@ -9,10 +9,7 @@ train() {  # folder, arguments
   "$train_draft" --target "$tiny" --out "$dir/$1" --steps 2 --batch 2 --length 24 --eval-windows 2 --progress none \
     "${@:2}" >"$dir/log" 2>&1 || fail "train_draft: $(cat "$dir/log")"
 }
-python=
-for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import torch, numpy' 2>/dev/null && python="$candidate" && break
-done
+python="$(python_with "torch, numpy")"
 
 for version in 3 3.1; do
   train "v$version" --backbone deepseek_v3 --eagle3-version $version --aux-stream residual_mixture

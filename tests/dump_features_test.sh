@@ -6,10 +6,7 @@ capture="$1" train_draft="$2"
 program="$capture"
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-python=
-for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import torch, numpy' 2>/dev/null && python="$candidate" && break
-done
+python="$(python_with "torch, numpy")"
 if [[ -z "$python" ]]; then
   echo "python3 with torch and numpy is not there: nothing was dumped"
   exit 77

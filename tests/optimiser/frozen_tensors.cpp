@@ -58,14 +58,8 @@ std::vector<unsigned char> bits(const View& view) {
 /// Gradients of five steps, of which one is not finite; of what is frozen they are large, or no number at all.
 template <class Model, class T>
 void draw(Gradients<Model, T>& gradients, std::uint64_t step) {
+  test::draw_gradients<Model, T>(gradients, step);
   auto d = gradients.weights();
-  std::uint64_t stream = 0;
-  Model::visit(d, Path{}, [&](const Path&, auto& view, auto) {
-    const Philox random(step, stream++);
-    for (index_t i = 0; view.data() != nullptr && i < view.size(); ++i) {
-      view.data()[i] = static_cast<accumulate_t<T>>(random.normal(static_cast<std::uint64_t>(i)));
-    }
-  });
   if (d.gate.data() != nullptr) {
     d.gate.data()[0] = std::numeric_limits<accumulate_t<T>>::quiet_NaN();
     d.middle(10, 2) = accumulate_t<T>(-1e6);

@@ -16,6 +16,12 @@ expect() {  # status, part of the output, arguments of the program; its output i
   [[ $found -eq $status && "$output" == *"$part"* ]] ||
     fail "$(basename "$program") $*: found status $found and: $output; wanted status $status and: $part"
 }
+python_with() {  # packages, with commas: a Python that has them, if there is one
+  local candidate
+  for candidate in python3 /usr/bin/python3; do
+    "$candidate" -c "import $1" 2>/dev/null && echo "$candidate" && return
+  done
+}
 built_for() {  # the instruction set that a program says it was built for
   local version
   version="$("$1" --version)" && version="${version#*, built for }" && echo "${version%% (*}"
