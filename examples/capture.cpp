@@ -12,6 +12,7 @@
 #include <k3spec/io/outputs.hpp>
 #include <k3spec/io/target_config.hpp>
 #include <k3spec/run/capture.hpp>
+#include <k3spec/run/capture_folder.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/target/load.hpp>
 
