@@ -17,6 +17,7 @@
 #include <k3spec/batches/stored_features.hpp>
 #include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_states.hpp>
+#include <k3spec/core/finite.hpp>
 #include <k3spec/io/run_lock.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
 #include <k3spec/run/capture_folder.hpp>
@@ -35,12 +36,12 @@ class FeatureCapture {
   /// Takes the folder, and memory for a shard.
   /// \param batch  windows that go through the target together: no result depends on it
   /// \throws Error as CaptureFolder::check, when another process is at work in the folder, and on states that are to
-  ///         be neither T nor bfloat16
+  ///         be neither T nor a narrower type
   FeatureCapture(const D& device, CaptureFolder folder, FeaturePlan plan, index_t batch)
       : device_(device),
         folder_(std::move(folder)),
         plan_(std::move(plan)),
-        storage_(plan_.dtype),
+        storage_(plan_.dtype, hidden),
         settings_(settings(plan_)),
         cutter_(settings_),
         batch_(batch),
@@ -49,8 +50,11 @@ class FeatureCapture {
     id_ = Fingerprint{detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))}.text();
     const index_t rows = plan_.shard_windows * plan_.length;
     for (auto* column : {&ids_, &top_, &seq_lens_}) column->resize(static_cast<std::size_t>(rows));
-    last_.resize(storage_.bytes(rows * hidden));
-    tapped_.resize(storage_.bytes(rows * width()));
+    last_.resize(storage_.bytes(rows)), tapped_.resize(storage_.bytes(rows * taps()));
+    if (plan_.has_scales()) {
+      last_scales_.resize(static_cast<std::size_t>(rows)),
+          tapped_scales_.resize(static_cast<std::size_t>(rows * taps()));
+    }
     logits_.resize(static_cast<std::size_t>(std::min(chunk, batch * plan_.length) * Config::vocab_size));
   }
 
@@ -65,6 +69,7 @@ class FeatureCapture {
   /// \param states   of batches of windows that are `batch`, with the plan's taps
   /// \param goes_on  (shards that are there, of them kept): false ends it here, to go on later
   /// \returns whether the cache is whole
+  /// \throws Error naming window and token when the target's states are not finite
   template <class F>
   bool run(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, F&& goes_on) {
     folder_.remove_unfinished();
@@ -101,7 +106,7 @@ class FeatureCapture {
     folder_.check(plan_);
     plan_.check_dtype(dtype_of<T>, (folder_.path() / FeatureFiles::json).string());
   }
-  index_t width() const { return static_cast<index_t>(plan_.taps.size()) * hidden; }
+  index_t taps() const { return static_cast<index_t>(plan_.taps.size()); }
 
   /// Of tensors in the order of their names.
   Fingerprint checksum(const std::vector<io::TensorSource>& tensors) const {
@@ -161,9 +166,12 @@ class FeatureCapture {
     }
     std::vector<io::TensorSource> tensors{{"ids", DType::I32, {windows, length}, ids_.data()},
                                           {"last", plan_.dtype, {rows, hidden}, last_.data()}};
+    const bool scales = plan_.has_scales();
+    if (scales) tensors.push_back({"last_scale", DType::F32, {rows}, last_scales_.data()});
     if (plan_.packing == Packing::apart)
       tensors.push_back({"seq_lens", DType::I32, {windows, length}, seq_lens_.data()});
-    tensors.push_back({"tapped", plan_.dtype, {rows, width()}, tapped_.data()});
+    tensors.push_back({"tapped", plan_.dtype, {rows, taps() * hidden}, tapped_.data()});
+    if (scales) tensors.push_back({"tapped_scale", DType::F32, {rows, taps()}, tapped_scales_.data()});
     tensors.push_back({"top", DType::I32, {rows}, top_.data()});
     write(FeatureFiles::shard(shard), tensors);
   }
@@ -187,9 +195,23 @@ class FeatureCapture {
     const index_t rows = n * length;
     std::copy_n(ids.data(), rows, ids_.data() + row);
     if (apart) std::copy_n(lengths.data(), rows, seq_lens_.data() + row);
-    storage_.store(states.last().data(), rows * hidden, last_.data() + storage_.bytes(row * hidden));
-    storage_.store(states.tapped().data(), rows * width(), tapped_.data() + storage_.bytes(row * width()));
+    keep("last", states.last().data(), 1, first, rows, row, last_, last_scales_);
+    keep("tapped", states.tapped().data(), taps(), first, rows, row, tapped_, tapped_scales_);
     choose(states, rows, row);
+  }
+
+  /// \param from  rows of `each` states, which come to stand at a row of the shard
+  void keep(const char* name, const T* from, index_t each, index_t first, index_t rows, index_t row,
+            std::vector<std::byte>& to, std::vector<float>& scales) {
+    const index_t at = first_not_finite(from, rows * each * hidden);
+    if (at < rows * each * hidden) {
+      const index_t token = at / (each * hidden);
+      throw Error(fmt::format("{}: '{}': window {}, token {}", folder_.path().string(), name,
+                              first + token / plan_.length, token % plan_.length),
+                  number_text(static_cast<double>(from[at])), "a finite number");
+    }
+    float* const scale = scales.empty() ? nullptr : scales.data() + row * each;
+    storage_.store(from, rows * each, to.data() + storage_.bytes(row * each), scale);
   }
 
   /// The target's argmax over its whole vocabulary.
@@ -211,6 +233,7 @@ class FeatureCapture {
   std::string id_;  // of the plan: what its files carry
   std::vector<std::int32_t> ids_, top_, seq_lens_;
   std::vector<std::byte> tapped_, last_;
+  std::vector<float> tapped_scales_, last_scales_;
   std::vector<accumulate_t<T>> logits_;
 };
 
