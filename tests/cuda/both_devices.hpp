@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Tests that run the same calls on both devices and compare all bits.
-/// defines: test::check_both, test::check_both_within, test::numbers, test::as_doubles
+/// defines: test::check_both, test::check_both_within, test::check_launches, test::numbers, test::as_doubles
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +33,19 @@ void check_both_within(double within, F&& run) {
     const bool same = found[i] == wanted[i] || (std::isnan(found[i]) && std::isnan(wanted[i]));
     CHECK((same || std::abs(found[i] - wanted[i]) <= within * most));
   }
+}
+
+/// The call queues so many kernels and waits for none of them: where a host stands in, they run when somebody waits.
+template <class F>
+void check_launches(long wanted, F&& call) {
+  if (!stands_in) return;
+  const Cuda& cuda = device<Cuda>();
+  cuda.synchronize();
+  const long before = device_launches();
+  call();
+  CHECK(device_launches() == before);
+  cuda.synchronize();
+  CHECK(device_launches() == before + wanted);
 }
 
 /// n numbers near 1 of both signs, all different.

@@ -97,6 +97,16 @@ TEST_CASE("rotations: more rows than a grid's second axis has blocks") {
   });
 }
 
+TEST_CASE("rotations: one launch for queries and keys, without a wait, and none for nothing") {
+  using Heads = AttentionHeads<17, 0, 2, 1>;
+  using T = element_t<Cuda, float>;
+  test::Mirror<float, Cuda> q(std::vector<float>(68)), k(std::vector<float>(4));
+  for (const index_t rows : {2, 0}) {
+    const RopeProblem<Heads, T> problem{{}, {}, q.matrix(34).rows(0, rows), k.matrix(2).rows(0, rows)};
+    test::check_launches(rows / 2, [&] { rope_forward(test::device<Cuda>(), problem); });
+  }
+}
+
 TEST_CASE("rotations: host memory is refused") {
   using Problem = RopeProblem<AttentionHeads<1, 0, 2, 1>, element_t<Cuda, float>>;
   const Cuda& cuda = test::device<Cuda>();

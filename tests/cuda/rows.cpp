@@ -221,6 +221,28 @@ TEST_CASE("ids shifted: Cpu's, 0 past a sequence's end") {
   CHECK(to.get() == std::vector<index_t>{3, 0, 0, 6, 0, 0});
 }
 
+TEST_CASE("moved rows: one launch each, without a wait, and none for nothing") {
+  const Cuda& cuda = test::device<Cuda>();
+  test::Mirror<float, Cuda> x(std::vector<float>(6)), y(x.get());
+  test::Mirror<index_t, Cuda> ids(std::vector<index_t>{1, 0}), more(ids.get());
+  const Moves<Cuda> moves({0, 1}, {1, 0});
+  using From = Matrix<const element_t<Cuda, float>>;
+  for (const index_t n : {2, 0}) {
+    const Vector<const element_t<Cuda, index_t>> rows(ids.vector().data(), n);
+    const auto from = x.matrix(3).rows(0, n), to = y.matrix(3).rows(0, n);
+    const long wanted = n == 0 ? 0 : 1;
+    test::check_launches(wanted, [&] { move_rows(cuda, moves.all, n, x.matrix(3), y.matrix(3)); });
+    test::check_launches(wanted,
+                         [&] { spread_rows(cuda, moves.all, n, rows, x.matrix(3).columns(0, n), y.matrix(3)); });
+    test::check_launches(wanted, [&] { gather_rows(cuda, rows, x.matrix(3), to); });
+    test::check_launches(wanted, [&] { scatter_rows(cuda, rows, from, y.matrix(3)); });
+    test::check_launches(wanted, [&] { gather_columns(cuda, rows, From(x.matrix(3)), y.matrix(3).columns(0, n)); });
+    test::check_launches(wanted, [&] { shift_states_left(cuda, to, 2); });
+    test::check_launches(wanted, [&] { shift_ids_left(cuda, rows, 2, 1, more.vector().rows(0, n)); });
+  }
+  test::check_launches(0, [&] { shift_states_left(cuda, y.matrix(3), 1); });
+}
+
 TEST_CASE("moved rows: host memory is refused") {
   const Cuda& cuda = test::device<Cuda>();
   std::vector<float> memory(6);
