@@ -287,3 +287,33 @@ TEST_CASE("attention of blocks on Cuda: no block, no context, blocks that are no
   x.into_q = Into::nothing, x.into_context = Into::overwrite;
   check_blocks<Narrow, double>(x);
 }
+
+TEST_CASE(
+    "attention of blocks on Cuda: an anchor that is no position is named when the host waits, and leads nowhere") {
+  const Cuda cuda(test::small_workspaces);
+  const BlockSpan span{2, 7, 2, 3};
+  const auto check = [&](std::vector<index_t> anchors, std::vector<std::uint8_t> keep, std::vector<index_t> starts) {
+    test::Mirror<index_t, Cuda> on_card(anchors), starts_there(starts);
+    test::Mirror<std::uint8_t, Cuda> keep_there(keep);
+    BlockVisibility visible{bare(on_card.vector().data())};
+    if (!keep.empty()) visible.keep = bare(keep_there.vector().data());
+    if (!starts.empty()) visible.document_starts = bare(starts_there.vector().data());
+    require_anchors(cuda, visible, span);
+    cuda.synchronize();
+  };
+  CHECK_NOTHROW(check({0, 7, 3, 6}, {}, {}));
+  CHECK_THROWS_WITH_AS(check({0, 7, 8, 9}, {}, {}), doctest::Contains("row 2"), Error);
+  CHECK_THROWS_WITH_AS(check({0, -1, 8, 9}, {}, {}), doctest::Contains("row 1"), Error);
+  CHECK_NOTHROW(check({0, 99, 3, 6}, {1, 0, 1, 1}, {}));
+  std::vector<index_t> starts(14, 0);
+  CHECK_NOTHROW(check({0, 6, 3, 6}, {}, starts));
+  CHECK_THROWS_WITH_AS(check({0, 7, 3, 6}, {}, starts), doctest::Contains("row 1"), Error);
+  starts[7 + 3] = 4;
+  CHECK_THROWS_WITH_AS(check({0, 6, 3, 6}, {}, starts), doctest::Contains("row 2"), Error);
+  for (const index_t anchor : {index_t{-1}, index_t{1} << 40}) {
+    Blocks x{1, 7, 3, {2, anchor}};
+    const auto found = blocks<Narrow, double, Cuda>(x);
+    x.keep = {1, 0};
+    check_near<double>(found, blocks<Narrow, double, Cuda>(x));
+  }
+}

@@ -1,9 +1,10 @@
 #pragma once
 /// \file
 /// Attention of drafts in training on a card: over the steps of test-time training, and of blocks.
-/// defines: ttt_forward_kernel, ttt_backward_kernel, block_forward_kernel, block_backward_kernel
+/// defines: require_anchors, ttt_forward_kernel, ttt_backward_kernel, block_forward_kernel, block_backward_kernel
 
 #include <k3spec/backend/cuda/attention_backward.hpp>
+#include <k3spec/backend/cuda/items.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -61,7 +62,26 @@ void backward(const Cuda& cuda, const Sources& p, const AttentionGradients<T, S>
   launch(cuda, {dim3(blocks), dim3(256)}, attention_shared_keys_backward<Sources, T, S>, p, g);
 }
 
+/// A block whose anchor or whose document's start is no position: a fault.
+__global__ inline void __launch_bounds__(256)
+    check_anchors(BlockVisibility visible, BlockSpan span, unsigned long long* faults) {
+  for_items(span.sequences * span.blocks, [&](index_t block) {
+    if (visible.keep != nullptr && visible.keep[block] == 0) return;
+    const bool documents = visible.document_starts != nullptr;
+    const index_t anchor = visible.anchors[block];
+    if (!is_id(anchor, span.context + (documents ? 0 : 1), block, faults) || !documents) return;
+    is_id(visible.document_starts[block / span.blocks * span.context + anchor], anchor + 1, block, faults);
+  });
+}
+
 }  // namespace cuda
+
+/// Has Cuda::synchronize refuse anchors that are no positions of the context, and documents that begin behind theirs.
+inline void require_anchors(const Cuda& cuda, const BlockVisibility& visible, const BlockSpan& span) {
+  const index_t blocks = span.sequences * span.blocks;
+  if (blocks == 0) return;
+  cuda::launch(cuda, cuda::item_shape(cuda, blocks), cuda::check_anchors, visible, span, cuda.faults());
+}
 
 /// Forward, without checks.
 template <class Heads, class T, class Visible>
@@ -91,7 +111,7 @@ void ttt_backward_kernel(const Cuda& cuda, const TttProblem<Heads, T, Visible>& 
   cuda::backward(cuda, p, g);
 }
 
-/// Forward, without checks.
+/// Forward, without checks; of a block with an anchor that is none (require_anchors) anything but an illegal access.
 template <class Heads, class T, class Visible>
 void block_forward_kernel(const Cuda& cuda, const BlockProblem<Heads, T, Visible>& problem,
                           const AttentionResult<T>& result) {

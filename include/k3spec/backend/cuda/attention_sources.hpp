@@ -74,7 +74,13 @@ struct BlockSources {
     const BlockSpan& span = problem.span;
     const index_t block = query / span.block_size, offset = query % span.block_size;
     if (source > 0) return {block * span.block_size, block * span.block_size + problem.visible.noise(span, offset)};
+    if (!has_anchor(sequence, block)) return {0, 0};
     return problem.visible.context(span, sequence, block, offset) & Interval{0, span.context};
+  }
+  /// Whether a block's anchor is a position (require_anchors): what is none leads nowhere.
+  K3SPEC_HOST_DEVICE bool has_anchor(index_t sequence, index_t block) const {
+    const index_t anchor = problem.visible.anchors[sequence * problem.span.blocks + block];
+    return anchor >= 0 && anchor <= problem.span.context - (problem.visible.document_starts == nullptr ? 0 : 1);
   }
   K3SPEC_HOST_DEVICE bool sees(int, index_t, index_t, index_t) const { return true; }
   /// Anchors are in any order.
