@@ -7,8 +7,8 @@
 
 // backend/cuda: streams, memory, errors, launches, formulas, products, and the ops with kernels of their own
 #include <k3spec/backend/cuda/argmax.hpp>
-#include <k3spec/backend/cuda/device.hpp>
 #include <k3spec/backend/cuda/attention.hpp>
+#include <k3spec/backend/cuda/device.hpp>
 #include <k3spec/backend/cuda/differentiate.hpp>
 #include <k3spec/backend/cuda/embedding.hpp>
 #include <k3spec/backend/cuda/error.hpp>
