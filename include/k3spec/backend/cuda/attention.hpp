@@ -63,8 +63,8 @@ void backward(const Cuda& cuda, const Sources& p, const AttentionGradients<T, S>
 }
 
 /// A block whose anchor or whose document's start is no position: a fault.
-__global__ inline void __launch_bounds__(256)
-    check_anchors(BlockVisibility visible, BlockSpan span, unsigned long long* faults) {
+template <class Visible>
+__global__ void __launch_bounds__(256) check_anchors(Visible visible, BlockSpan span, unsigned long long* faults) {
   for_items(span.sequences * span.blocks, [&](index_t block) {
     if (visible.keep != nullptr && visible.keep[block] == 0) return;
     const bool documents = visible.document_starts != nullptr;
@@ -80,7 +80,8 @@ __global__ inline void __launch_bounds__(256)
 inline void require_anchors(const Cuda& cuda, const BlockVisibility& visible, const BlockSpan& span) {
   const index_t blocks = span.sequences * span.blocks;
   if (blocks == 0) return;
-  cuda::launch(cuda, cuda::item_shape(cuda, blocks), cuda::check_anchors, visible, span, cuda.faults());
+  cuda::launch(cuda, cuda::item_shape(cuda, blocks), cuda::check_anchors<BlockVisibility>, visible, span,
+               cuda.faults());
 }
 
 /// Forward, without checks.

@@ -51,7 +51,7 @@ __device__ void put(S& to, S value, Into into) {
 
 /// delta, d_q, and the scores' gradients where a source wants them.
 template <class Sources, class T, class S>
-__global__ void __launch_bounds__(AttentionTile<S>::threads)
+__global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
     attention_queries_backward(Sources p, AttentionGradients<T, S> g) {
   using Heads = typename Sources::Heads;
   using Tile = AttentionTile<S>;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads)
 
 /// The gradients of a source's keys and values, those of the shared slice per head.
 template <class Sources, class T, class S>
-__global__ void __launch_bounds__(AttentionTile<S>::threads)
+__global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
     attention_keys_backward(Sources p, AttentionGradients<T, S> g) {
   using Heads = typename Sources::Heads;
   using Tile = AttentionTile<S>;

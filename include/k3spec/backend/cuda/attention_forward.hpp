@@ -34,7 +34,7 @@ __device__ bool sees(const Sources& p, int source, const AttentionPlace& at, int
 
 /// o and lse of all queries; a query that sees nothing has zeros and LogSumExp::nothing.
 template <class Sources, class T, class S>
-__global__ void __launch_bounds__(AttentionTile<S>::threads)
+__global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
     attention_forward(Sources p, Matrix<T> o, Matrix<LogSumExp<S>> lse) {
   using Heads = typename Sources::Heads;
   using Tile = AttentionTile<S>;
