@@ -42,7 +42,7 @@ void forward(const Cuda& cuda, const Problem& problem, const AttentionResult<T>&
   launch(cuda, shape, attention_forward<Sources, U, S>, p, bare(result.o), bare(result.lse));
 }
 
-/// \param keys  the most keys that a source has in a sequence
+/// Up to three launches: gradients that nobody wants have none.
 template <class Sources, class T, class S>
 void backward(const Cuda& cuda, const Sources& p, const AttentionGradients<T, S>& g) {
   using Tile = AttentionTile<S>;
