@@ -10,11 +10,13 @@ namespace K3SPEC_NAMESPACE {
 
 namespace cuda {
 
+/// Keys as a kernel takes them.
 template <class T>
 AttentionKeys<value_t<T>> bare_keys(const AttentionKeys<T>& keys) {
   using k3spec::bare;
   return {bare(keys.kv), bare(keys.k_rope)};
 }
+/// A problem's sources, as a kernel takes them.
 template <class Heads, class T, class Visible>
 auto bare_problem(const TttProblem<Heads, T, Visible>& from) {
   using k3spec::bare;
@@ -22,6 +24,7 @@ auto bare_problem(const TttProblem<Heads, T, Visible>& from) {
   for (index_t s = 0; s < from.steps.count; ++s) to.steps.add(bare_keys(from.steps[s]));
   return TttSources<Heads, value_t<T>, Visible>{to};
 }
+/// A problem's sources, as a kernel takes them.
 template <class Heads, class T, class Visible>
 auto bare_problem(const BlockProblem<Heads, T, Visible>& from) {
   using k3spec::bare;
@@ -29,6 +32,7 @@ auto bare_problem(const BlockProblem<Heads, T, Visible>& from) {
       {from.span, bare(from.q), bare_keys(from.context), bare_keys(from.noise), from.visible, from.scale}};
 }
 
+/// One launch.
 template <class Problem, class T>
 void forward(const Cuda& cuda, const Problem& problem, const AttentionResult<T>& result) {
   using U = value_t<T>;

@@ -37,6 +37,7 @@ template <class S>
 struct ScoreGradient {
   S weight, d_score;
 
+  /// Of a key that is seen.
   /// \param dot, d_weight  q · k and d_o · v
   __device__ static ScoreGradient of(S dot, S d_weight, const LogSumExp<S>& sums, S delta, S scale) {
     const S weight = functor::Exp::value((dot * scale - sums.top) - sums.log_mass);
@@ -44,6 +45,7 @@ struct ScoreGradient {
   }
 };
 
+/// Stores a gradient, or adds it.
 template <class S>
 __device__ void put(S& to, S value, Into into) {
   to = into == Into::accumulate ? to + value : value;

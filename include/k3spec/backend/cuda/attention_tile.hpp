@@ -36,6 +36,7 @@ struct AttentionPlace {
   index_t sequence, head, begin, count;
 };
 
+/// Rows of one side against rows of the other.
 /// \tparam S  float or double
 template <class S>
 struct AttentionTile {
