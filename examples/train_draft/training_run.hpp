@@ -147,6 +147,7 @@ class Run {
     const Clock clock;
     measure();
     JsonLog::Record record{{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}};
+    if (const auto& ema = trainer_.settings().ema) record.add("ema", *ema);
     const std::string& name = options_.heldout_files.front().name;
     note(further_.empty() ? "" : name, *seen_);
     JsonLog::Record sets;
