@@ -5,15 +5,15 @@
 /// e ← e - (1 - dₜ) (e - w)        dₜ = min(decay, (1 + t) / (10 + t))
 /// ```
 /// which begins as the parameters before the first update. The warm-up of the decay, without which a short run's
-/// average would be its beginning, is that of tf.train.ExponentialMovingAverage with num_updates and of diffusers'
-/// EMAModel; once it is over, from t = (10·decay - 1) / (1 - decay) on, this is
-/// torch.optim.swa_utils.get_ema_multi_avg_fn(decay). e is in the type that gradients add up in, float at least; for
+/// average would be its beginning, is that of tf.train.ExponentialMovingAverage with num_updates (and of diffusers'
+/// EMAModel, which counts from the second update on); once it is over, from t = (10·decay - 1) / (1 - decay) on, this
+/// is torch.optim.swa_utils.get_ema_multi_avg_fn(decay). e is in the type that gradients add up in, float at least; for
 /// bfloat16 parameters w are their float masters, and e is rounded where it is used. Tensors that do not move keep
 /// their bits in it.
 /// defines: ema_decay, Ema
 
 #include <algorithm>
-#include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 #include <k3spec/backend/cpu/evaluate.hpp>
