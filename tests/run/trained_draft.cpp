@@ -156,6 +156,18 @@ TEST_CASE("a checkpoint's draft is the average, and what is trained stands besid
   CHECK(draft.weights().embed_tokens.data() == draft.parameters().weights().embed_tokens.data());
 }
 
+TEST_CASE("a draft that is replaced has an average that begins with the new parameters") {
+  auto draft = fresh<float>(Cpu{1}, 1, OptimizerKind::adamw, 0.9);
+  update(Cpu{1}, draft, 3);
+  Parameters<Draft, float> other;
+  other.initialize(5);
+  const std::vector<float> given(other.trainable().data(), other.trainable().data() + other.trainable().size());
+  draft.replace(Cpu{1}, std::move(other));
+  CHECK(std::equal(given.begin(), given.end(),
+                   draft.weights().fc.weight.data() -
+                       (draft.parameters().weights().fc.weight.data() - draft.parameters().trainable().data())));
+}
+
 TEST_CASE("what is not finite is not saved from another memory, and a draft stays as it was where files do not fit") {
   const test::TemporaryDirectory directory;
   const Far far;

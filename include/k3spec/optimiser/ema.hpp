@@ -13,6 +13,7 @@
 /// defines: ema_decay, Ema
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,6 +49,9 @@ class Ema {
     round(device);
   }
 
+  Ema(double decay, const Parameters<Model, T>& parameters) requires std::same_as<D, Cpu>
+      : Ema(Cpu{}, decay, parameters) {}
+
   /// Takes the parameters in, after an update that was not skipped.
   /// \param optimizer  which counts it, and has the masters
   void update(const D& device, Optimizer& optimizer, const Parameters<Model, T, D>& parameters) {
@@ -76,6 +80,12 @@ class Ema {
   Weights<E> averages() { return bind_weights<Model, E>(average_.data(), nullptr); }
   void round(const D& device) {
     if constexpr (rounds) copy(device, table(average_.data()), table(rounded_.data()));
+  }
+
+  void round() requires std::same_as<D, Cpu> { round(Cpu{}); }
+  /// Parameters that have masters, from these.
+  static void from_masters(Optimizer& optimizer, Parameters<Model, T>& parameters) requires std::same_as<D, Cpu> {
+    if constexpr (rounds) copy(Cpu{}, table(optimizer.masters_data()), table(parameters.trainable().data()));
   }
 
   /// Bytes of it.

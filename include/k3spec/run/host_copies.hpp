@@ -80,9 +80,9 @@ decltype(auto) on_host(const D& device, std::optional<Ema<Model, T, D>>& average
   } else {
     std::optional<Ema<Model, T>> host;
     if (!average) return host;
-    host.emplace(Cpu{}, average->decay(), parameters);
+    host.emplace(average->decay(), parameters);
     download<typename Ema<Model, T>::State>(device, average->state(), host->state());
-    host->round(Cpu{});
+    host->round();
     return host;
   }
 }

@@ -89,7 +89,7 @@ class TrainedDraft {
     load_draft(directory, loaded);
     require_finite<Draft>(loaded.weights(), (directory / io::ModelTensors::single_name).string());
     std::optional<Ema<Draft, T>> average;
-    if (average_) average.emplace(Cpu{}, average_->decay(), loaded);  // what the file has
+    if (average_) average.emplace(average_->decay(), loaded);  // what the file has
     if constexpr (std::same_as<D, Cpu>) {
       load_state(directory, optimizer_, loaded, average);
       if (average) average_ = std::move(average);
@@ -116,13 +116,8 @@ class TrainedDraft {
                          Parameters<Draft, T>& parameters, std::optional<Ema<Draft, T>>& average) {
     if (!average) return load_trainer(directory, optimizer);
     load_trainer(directory, optimizer, ema_slots(parameters, *average));
-    average->round(Cpu{});
-    if constexpr (Optimizer::has_masters) {
-      using State = typename Optimizer::State;
-      constexpr index_t width = detail::slot_multiple, rows = trainable_slots<Draft> / width;
-      copy(Cpu{}, Rows<State, width>(optimizer.masters_data(), rows),
-           Rows<T, width>(parameters.trainable().data(), rows));
-    }
+    average->round();
+    Ema<Draft, T>::from_masters(optimizer, parameters);
   }
 
   Parameters<Draft, T, D> parameters_;
