@@ -153,9 +153,11 @@ double nearest_of_8_digits(double x) {
   return std::abs(nearest) < std::ldexp(1.0, 128) ? nearest : std::copysign(HUGE_VAL, x);
 }
 
-/// The nearest multiple of a scale by a number of 4 binary digits that is 448 at most, as float8_e4m3fn has them.
+/// The multiple of a scale by the number of 4 binary digits, 448 at most, as float8_e4m3fn has them, that is nearest to
+/// their quotient in A.
+template <class A>
 double nearest_of_4_digits(double x, double scale) {
-  const double share = std::abs(x / scale);
+  const double share = std::abs(static_cast<double>(static_cast<A>(x) / static_cast<A>(scale)));
   const double unit = std::ldexp(1.0, std::max(share == 0 ? -6 : std::ilogb(share), -6) - 3);
   return std::copysign(std::nearbyint(share / unit) * unit * scale, x);
 }
@@ -203,7 +205,8 @@ void same_states(DType stored_as) {
         double wanted = was;
         if (stored_as == DType::BF16) wanted = nearest_of_8_digits(was);
         if (stored_as == DType::F8_E4M3) {
-          const auto number = static_cast<accumulate_t<T>>(nearest_of_4_digits(was, scale_of(largest)));
+          const auto number =
+              static_cast<accumulate_t<T>>(nearest_of_4_digits<accumulate_t<T>>(was, scale_of(largest)));
           wanted = static_cast<double>(static_cast<T>(number));
         }
         other += is == wanted ? 0 : 1, narrowed += is == was ? 0 : 1;
@@ -264,22 +267,22 @@ TEST_CASE("states are kept as the nearest float8_e4m3fn of what a scale for each
   std::vector<double> numbers{448,   1.0625, 1.1875, -1.0625,  1 / 1024., 448 * 8., 8.5,       -9.5, 0.01, 8.0 / 1024,
                               0.0,   -0.0,   0.0,    0.0,      0.0,       1e-43,    -0x1p-149, 0.0,  0.0,  1e-43,
                               -3e38, 1.0,    1e36,   -1.23e35, 7.77e37,   0.1,      -0.2,      0.3,  0.4,  -0.05};
-  const auto wanted_of = [&](std::size_t i) {
+  const auto wanted_of = [&]<class A>(std::size_t i, A) {
     const auto state = numbers.begin() + static_cast<std::ptrdiff_t>(i / width * width);
     double largest = 0;
     std::for_each(state, state + width, [&](double x) { largest = std::max(largest, std::abs(x)); });
-    return nearest_of_4_digits(numbers[i], scale_of(largest));
+    return nearest_of_4_digits<A>(numbers[i], scale_of(largest));
   };
-  CHECK(wanted_of(1) == 1);
-  CHECK(wanted_of(2) == 1.25);
+  CHECK(wanted_of(1, 0.0) == 1);
+  CHECK(wanted_of(2, 0.0) == 1.25);
   const auto doubles = read_back(DType::F8_E4M3, width, numbers);
   const auto floats = read_back(DType::F8_E4M3, width, std::vector<float>(numbers.begin(), numbers.end()));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     CAPTURE(i);
-    CHECK(doubles[i] == wanted_of(i));
+    CHECK(doubles[i] == wanted_of(i, 0.0));
     CHECK(std::signbit(doubles[i]) == std::signbit(numbers[i]));
     numbers[i] = static_cast<double>(static_cast<float>(numbers[i]));
-    CHECK(floats[i] == static_cast<float>(wanted_of(i)));
+    CHECK(floats[i] == static_cast<float>(wanted_of(i, 0.0F)));
   }
   // What a double has behind a float's tie.
   const auto near = read_back(DType::F8_E4M3, 3, std::vector<double>{448, 1.0625 + 0x1p-40, 1.1875 - 0x1p-40});
@@ -289,7 +292,7 @@ TEST_CASE("states are kept as the nearest float8_e4m3fn of what a scale for each
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::sin(static_cast<float>(i)) * (i < 1500 ? 1e3F : 448.0F);
   many[1700] = 448;
   const auto back = read_back(DType::F8_E4M3, 1500, many);
-  for (std::size_t i = 1500; i < many.size(); ++i) REQUIRE(back[i] == nearest_of_4_digits(many[i], 1));
+  for (std::size_t i = 1500; i < many.size(); ++i) REQUIRE(back[i] == nearest_of_4_digits<float>(many[i], 1));
   CHECK(std::abs(back[1499] - many[1499]) <= std::abs(many[1499]) / 16);
   CHECK(read_back(DType::F8_E4M3, 7, std::vector<bfloat16>{}).empty());
 }

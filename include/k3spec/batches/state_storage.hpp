@@ -24,7 +24,7 @@ namespace K3SPEC_NAMESPACE {
 constexpr bool is_scaled(DType dtype) { return dtype == DType::F8_E4M3; }
 
 /// States of a run's type T, each of as many numbers, kept as T, as bfloat16, or as float8_e4m3fn with a scale for each
-/// state: of the numbers divided by it the largest is 448.
+/// state: of the numbers divided by it, as accumulate_t<T>, the largest is 448.
 template <Element T>
 class StateStorage {
   using A = accumulate_t<T>;
