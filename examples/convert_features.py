@@ -12,7 +12,8 @@ specforge  scripts/prepare_hidden_states.py of sgl-project/SpecForge (commits 01
            and aux_hidden_state [1, n, layers * hidden]. --layers are those of its --aux-hidden-states-layers; without
            it, it took 1, L / 2 - 1 and L - 4 of L layers.
 eagle      eagle/ge_data of SafeAILab/EAGLE (commit bfeb532): input_ids [n], loss_mask [n], hidden_state [n, hidden].
-           There are no other states: --draft dflash or dspark with the last layer alone.
+           There are no other states: --draft dflash or dspark with the last layer alone, of a type compiled with
+           num_target_layers = 1.
 
 The last --heldout-files of them are held out. Windows are of whole conversations, packed (train_draft --packing apart
 --sampling packed, which --features takes by itself), and as long as the longest, unless --length says more. Embedding

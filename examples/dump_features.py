@@ -446,9 +446,15 @@ def add_cache_options(parser):
     parser.add_argument("--shard-windows", type=int, default=0, help="windows of a file [as many as make 64 MB]")
 
 
+def integer(text):
+    """As the library reads it: a float where no integer of 64 bits holds it."""
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 64 else float(text)
+
+
 def read_config(path):
     with open(path, encoding="utf-8") as file:
-        return json.load(file)
+        return json.load(file, parse_int=integer)
 
 
 def write_all(cache, states):

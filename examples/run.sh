@@ -52,7 +52,7 @@ while (($#)); do
     --device) device="$value" ;;
     --threads) threads=(--threads "$value") ;;
     --heldout)  # FILE or NAME=FILE
-      if [[ "$value" == *=* && "${value%%=*}" != */* ]]; then
+      if [[ "$value" == *=* && "${value%%=*}" != */* && ! -e "$(here "$value")" ]]; then
         arguments+=("$name" "${value%%=*}=$(here "${value#*=}")")
       else
         arguments+=("$name" "$(here "$value")")

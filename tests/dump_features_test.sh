@@ -53,7 +53,11 @@ done
 train "$dir/captured.2" "$dir/of_capture"
 "$python" - "$dir" <<'END'
 import json, sys
-json.dump(json.load(open(f"{sys.argv[1]}/captured.2/features.json"))["target"]["config"], open(f"{sys.argv[1]}/config.json", "w"))
+config = json.load(open(f"{sys.argv[1]}/captured.2/features.json"))["target"]["config"]
+json.dump(config, open(f"{sys.argv[1]}/config.json", "w"))
+# Numbers of which Python and the library must have the same text: it is hashed.
+config["odd"] = [1e14, 1e15, 1234567890123456.0, 1e16, 1e22, 1e23, 1e300, 1e-4, 1e-5, -0.0, 5e-324, 2**64 - 1, 2**64, -2**63 - 1]
+json.dump(config, open(f"{sys.argv[1]}/odd.json", "w"))
 END
 dump=(examples/dump_features.py "$stand_in:make" --config "$dir/config.json" --layers 0,3,6 --length 24 --packing apart
   --sampling packed --eval-windows 20)
@@ -63,6 +67,8 @@ export STAND_IN="$dir/captured.2"
 grep -q " $((8 + 4 + 4 * 128 * 4)) bytes per token" "$dir/log" || fail "sizes: $(cat "$dir/log")"
 train "$dir/dumped" "$dir/of_dump"
 cmp "$dir/of_capture/latest/model.safetensors" "$dir/of_dump/latest/model.safetensors" || fail "another draft"
+"$python" "${dump[@]}" "${of[@]}" --config "$dir/odd.json" --out "$dir/odd" >"$dir/log" || fail "odd numbers: $(cat "$dir/log")"
+train "$dir/odd" "$dir/of_odd"
 "$python" "${dump[@]}" "${of[@]}" --dtype bfloat16 --out "$dir/narrow" >"$dir/log" || fail "--dtype bfloat16 fails"
 expect 0 "features: " --target "$tiny" "${data[@]:2}" --packing apart --sampling packed --layers 0,3,6 --dtype bfloat16 --out "$dir/narrow.captured"
 "$python" "$stand_in" same "$dir/narrow.captured" "$dir/narrow" || fail "other bfloat16"
@@ -87,6 +93,11 @@ convert=(examples/convert_features.py "$dir/specforge" --from specforge --target
 train "$dir/converted" "$dir/of_converted"
 cmp "$dir/of_capture/latest/model.safetensors" "$dir/of_converted/latest/model.safetensors" || fail "another draft"
 "$python" "${convert[@]/specforge/eagle}" --draft dflash --layers 7 --out "$dir/of_eagle" >"$dir/log" || fail "--from eagle fails"
+program="$train_draft"
+# The drafts compiled in read three layers.
+expect 2 "--layers: target layers: found 1, wanted 3" --features "$dir/of_eagle" --draft dflash --layers 7 --batch 2 \
+  --steps 4 --out "$dir/of_eagle.draft"
+program="$capture"
 damage() {  # expression about the dict `one`; what is said
   rm -rf "$dir/damaged"
   cp -r "$dir/specforge" "$dir/damaged"

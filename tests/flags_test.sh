@@ -135,6 +135,8 @@ done
 row 2 "--uneven-experts: found it with one process, *" "${train[@]}" --uneven-experts
 row 2 "--ttt-steps: found it with --draft dspark, wanted --draft eagle3" "${train[@]}" --draft dspark --ttt-steps 2
 row 2 "--muon-momentum: found it with --optimizer adamw, wanted --optimizer muon" "${train[@]}" --muon-momentum 0.9
+row 2 "--ema: found 1, wanted more than 0, below 1" "${train[@]}" --ema 1
+row 2 "--ema: found 0, wanted more than 0, below 1" "${train[@]}" --ema 0
 row 2 "--muon-momentum: found 1, wanted at least 0, below 1" "${train[@]}" --optimizer muon --muon-momentum 1
 row 2 "--lk-kl-scale: found it with --lk none, wanted --lk lambda" "${train[@]}" --lk-kl-scale 0.5
 row 2 "--layers: aux layers: found 2, wanted 3" "${train[@]}" --layers 1,2

@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Names, also patterns of them: one a line. A room's executable is a test, so is a case that must not compile.
 names() {
-  grep -rhoE 'add_test\(NAME [^ )]+' --include=CMakeLists.txt tests | cut -d ' ' -f 2 | grep -v '^[$]' | sed 's/[$]{[^}]*}/*/g'
-  grep -rhoE 'k3spec_add_build_test\([^ )]+' --include=CMakeLists.txt tests | cut -d '(' -f 2 | grep -v '^[$<]'
+  grep -rhoE 'add_test\(NAME [^ )]+' --include=CMakeLists.txt tests bench | cut -d ' ' -f 2 | grep -v '^[$]' | sed 's/[$]{[^}]*}/*/g'
+  grep -rhoE 'k3spec_add_build_test\([^ )]+' --include=CMakeLists.txt tests bench | cut -d '(' -f 2 | grep -v '^[$<]'
   for folder in tests/*/; do
     compgen -G "$folder*.cpp" >/dev/null && basename "$folder"
   done

@@ -63,9 +63,14 @@ build/native/examples/speculate *' "$job" --draft dspark --lr 0.01
 called 'build/native/examples/train_draft * --optimizer muon --lr 0.02 --muon-scale adamw --muon-momentum 0.9
 build/native/examples/speculate *' "$job" --draft dspark --muon-scale adamw --muon-momentum 0.9
 never original
+called 'build/native/examples/train_draft * --optimizer muon * --ema 0.999
+build/native/examples/speculate *' "$job" --draft dspark --ema 0.999
 # Files are meant where the caller is.
 called "build/native/examples/train_draft * --heldout code=$PWD/a=b.txt --heldout $PWD/c.txt --heldout /d=e.txt
 build/native/examples/speculate *" "$job" --draft dspark --heldout code=a=b.txt --heldout c.txt --heldout=/d=e.txt
+touch "$dir/f=g.txt"
+(cd "$dir" && called "build/native/examples/train_draft * --heldout $PWD/f=g.txt
+build/native/examples/speculate *" "$job" --draft dspark --heldout f=g.txt) || exit 1
 called 'cmake * -D K3SPEC_PROGRAM_DTYPES=float;bfloat16
 build/native/examples/train_draft * --dtype bfloat16' "$job" --resume --dtype bfloat16
 mkdir -p "$dir/build/drafts-k3-tiny/dspark/latest"

@@ -61,6 +61,17 @@ expect 2 "--heldout: found it several times with --features, wanted the one that
   --heldout "$dir/seen.txt" --heldout "$tiny/heldout.txt" --out "$dir/e" --steps 1
 expect 2 "--heldout: found two sets called 'seen.txt', wanted NAME=FILE with a name of its own" \
   "${small[@]}" --heldout "$dir/seen.txt" --heldout "seen.txt=$tiny/heldout.txt" --out "$dir/e" --steps 1
+# A file that is called NAME=FILE as a whole is that file.
+cp "$dir/seen.txt" "$dir/first=heldout.txt" && ln -s "$(realpath "$tiny/heldout.txt")" "$dir/heldout.txt"
+(
+  program="$(realpath "$program")" target="$(realpath "$tiny")"
+  cd "$dir" || exit 1
+  for at in whole apart; do
+    expect 0 "trained 1 of 1 steps" --target "$target" "${small[@]:2}" --steps 1 --heldout first=heldout.txt --out "$dir/called.$at"
+    rm -f first=heldout.txt
+  done
+) || exit 1
+! cmp -s <(looks "$dir/called.whole") <(looks "$dir/called.apart") || fail "NAME=FILE is not the file that is called so"
 for given in "=$dir/seen.txt" "name="; do
   expect 2 "--heldout: found '$given', wanted NAME=FILE" "${small[@]}" --heldout "$given" --out "$dir/e" --steps 1
 done
@@ -88,6 +99,10 @@ same "$dir/stale/latest" "$dir/stale.resumed/latest"
 [[ "$(readlink "$dir/stale.resumed/best")" == step-00000002 ]] || fail "another checkpoint is the best when resumed"
 expect 0 "trained 3 of 9 steps, 3 looks without a better one: nothing is left to do" "${stale[@]}" --out "$dir/stale" --resume
 expect 0 "trained 4 of 9 steps in " "${stale[@]:0:16}" --out "$dir/stale" --resume --early-stop 4
+# Where the warmup's steps are measured, it ends first: the number of steps is not known before.
+expect 0 "trained 6 of " "${small[@]:0:8}" --eval-windows 2 --eval-every 1 --early-stop 1 --lr 0 --warmup 6 --minutes 1 \
+  --out "$dir/stale.timed"
+[[ "$output" == *": no look was better any more"* ]] || fail "nothing is said of the end: $output"
 # So with lengths that rise and fall, from any checkpoint: the same end, best and log.
 wavy=("${stale[@]:0:14}" --keep 100)
 expect 0 "trained " "${wavy[@]}" --early-stop 4 --out "$dir/wavy" --steps 40 --lr 0.05
@@ -148,6 +163,41 @@ for kind in eagle3 dflash dspark; do
   grep -aq '"F32"' "$dir/half.$kind/latest/trainer.safetensors" || fail "no masters in float"
   grep -q '"dtype": "bfloat16"' "$dir/half.$kind/latest/config.json" || fail "$(cat "$dir/half.$kind/latest/config.json")"
 done
+# Muon moves such masters, too.
+expect 0 "trained 4 of 4 steps" "${small[@]}" --optimizer muon --dtype bfloat16 --out "$dir/half.muon" --steps 4 --save-every 2
+cp -r "$dir/half.muon" "$dir/half.resumed" && ln -sfn step-00000002 "$dir/half.resumed/latest"
+expect 0 "trained 4 of 4 steps" "${small[@]}" --out "$dir/half.resumed" --resume --threads 1
+same "$dir/half.muon/latest" "$dir/half.resumed/latest"
+! cmp -s "$dir/half.muon/latest/model.safetensors" "$dir/half.eagle3/latest/model.safetensors" || fail "Muon is AdamW"
+rm -r "$dir/half.resumed"
+# With an average the run moves as without, and its draft is the average: measured, and what a new run begins with.
+for kind in eagle3 dflash dspark; do
+  way=("${blocks[@]}" --draft $kind) type=float
+  [[ $kind != eagle3 ]] || way=("${small[@]}")
+  [[ $kind != dspark ]] || type=bfloat16
+  with=("${way[@]}" --dtype $type --accumulate 2 --steps 4 --save-every 2 --lr 0.05)
+  expect 0 "trained 4 of 4 steps" "${with[@]}" --out "$dir/plain.$kind"
+  expect 0 "ema 0.999: held-out text is measured with averaged weights, which are a checkpoint's draft" \
+    "${with[@]}" --ema 0.999 --out "$dir/ema.$kind"
+  steps_of() { timeless "$1" | grep -v heldout; }
+  diff <(steps_of "$dir/plain.$kind") <(steps_of "$dir/ema.$kind") || fail "$kind: an average moves the run"
+  [[ "$(grep -c '"heldout":{.*},"ema":0.999}$' "$dir/ema.$kind/train.jsonl")" == 3 ]] || fail "$(cat "$dir/ema.$kind/train.jsonl")"
+  ! cmp -s "$dir/plain.$kind/latest/model.safetensors" "$dir/ema.$kind/latest/model.safetensors" || fail "$kind: no average"
+  cp -r "$dir/ema.$kind" "$dir/ema.resumed" && ln -sfn step-00000002 "$dir/ema.resumed/latest"
+  expect 0 "trained 4 of 4 steps" "${way[@]}" --out "$dir/ema.resumed" --resume --threads 1
+  same "$dir/ema.$kind/latest" "$dir/ema.resumed/latest"
+  diff <(timeless "$dir/ema.$kind") <(timeless "$dir/ema.resumed") || fail "$kind: the resumed run's log differs"
+  rm -r "$dir/ema.resumed"
+  expect 0 "trained 1 of 1 steps" "${way[@]}" --init-from "$dir/ema.$kind" --dtype $type --out "$dir/ema.begun" --steps 1
+  diff <(looks "$dir/ema.begun" | head -n 1) <(looks "$dir/ema.$kind" | tail -n 1 | sed 's/,"ema":0.999//') ||
+    fail "$kind: a checkpoint's draft is not what was measured"
+  rm -r "$dir/ema.begun"
+done
+expect 1 "--ema: found 0.9, wanted 0.999, the resumed run's own" "${small[@]}" --out "$dir/ema.eagle3" --resume --ema 0.9
+expect 1 "--ema: found 0.9, wanted null, the resumed run's own" "${small[@]}" --out "$dir/plain.eagle3" --resume --ema 0.9
+# A run from before there was an average goes on.
+sed -i '/"ema": null,/d' "$dir/plain.eagle3/latest/trainer.json"
+expect 0 "trained 5 of 5 steps" "${small[@]}" --out "$dir/plain.eagle3" --resume --steps 5
 expect 1 "--dtype: found float, wanted bfloat16, the resumed run's own" \
   "${blocks[@]}" --out "$dir/half.dspark" --resume --dtype float
 expect 1 "--dtype: found bfloat16, wanted float, the resumed run's own" \
@@ -536,6 +586,15 @@ for way in copy train heldout; do
   [[ $way != heldout ]] || wanted=step-00000003
   expect 0 "trained 3 of 3 steps" "${still[@]}" --out "$dir/still.$way" --resume --steps 3 "${more[@]}"
   [[ "$(readlink "$dir/still.$way/best")" == $wanted ]] || fail "$way: the best is $(readlink "$dir/still.$way/best"): $output"
+done
+# So when more windows are looked at; without a flag it is as many as before.
+for given in "" "--eval-windows 4" "--eval-windows 3"; do
+  rm -rf "$dir/still.windows" && cp -r "$dir/still" "$dir/still.windows"
+  wanted=step-00000001
+  [[ "$given" != *4 ]] || wanted=step-00000003
+  expect 0 "trained 3 of 3 steps" "${small[@]:0:8}" --save-every 1 --keep 1 --eval-every 3 --out "$dir/still.windows" \
+    --resume --steps 3 $given
+  [[ "$(readlink "$dir/still.windows/best")" == $wanted ]] || fail "'$given': best is $(readlink "$dir/still.windows/best")"
 done
 cp -r "$dir/a" "$dir/unmarked" && rm -r "$dir/unmarked/.k3spec"
 unmarked=("${small[@]}" --out "$dir/unmarked" --resume --save-every 1 --keep 1)

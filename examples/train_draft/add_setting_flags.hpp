@@ -3,6 +3,7 @@
 /// A run's settings on the command line.
 /// defines: add_setting_flags
 
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -32,6 +33,10 @@ struct AddSettingFlag {
   }
   template <class T>
   void operator()(std::string_view key, T& value, const Range<T>& range) const {
+    if (key == setting.key) keep(arguments.number(setting.flag, value, range, setting.help));
+  }
+  template <class T>
+  void operator()(std::string_view key, std::optional<T>& value, const Range<T>& range) const {
     if (key == setting.key) keep(arguments.number(setting.flag, value, range, setting.help));
   }
   /// The value beside those in range has no flag: without the flag it is not known yet.

@@ -17,10 +17,10 @@
 
 namespace k3spec::examples {
 
-/// Turns `best` to the best of the checkpoints that were measured on this text.
+/// Turns `best` to the best of the checkpoints that were measured on this text, on as many of its windows.
 /// \returns its accept length, if any has one
 /// \throws Error when the link is somebody's own
-inline std::optional<double> find_best(CheckpointDirectory& checkpoints, const Fingerprint& held_out) {
+inline std::optional<double> find_best(CheckpointDirectory& checkpoints, const Fingerprint& held_out, index_t windows) {
   const auto link = checkpoints.root() / CheckpointDirectory::best_name;
   const auto led_to = [&]() -> std::string {
     std::error_code none;
@@ -31,7 +31,8 @@ inline std::optional<double> find_best(CheckpointDirectory& checkpoints, const F
     try {
       const TrainerProgress progress = read_trainer_progress(path);
       const auto& data = progress.sources.data;
-      return data && data->held_out == held_out ? progress.heldout.accept_length : std::nullopt;
+      const bool same = data && data->held_out == held_out && progress.heldout.windows == windows;
+      return same ? progress.heldout.accept_length : std::nullopt;
     } catch (const Error& e) {
       say(fmt::format("note: {}: it is not asked how good it is", printable(e.what())));
       return std::nullopt;

@@ -48,8 +48,7 @@ StoredFeatures<TargetConfig, T> open_features(const Job& job, const std::vector<
   plan.check_windows(o.settings.length, o.settings.packing, file);
   plan.check_sampling(o.settings.sampling, file);
   plan.check_tokens(data.training, data.held_out, file);
-  const index_t wanted = std::max<index_t>(1, o.eval_windows / o.settings.batch);
-  const index_t looks = TextCutter(o.settings).evaluations(job.heldout, wanted);
+  const index_t looks = TextCutter(o.settings).evaluations(job.heldout, o.eval_batches());
   plan.check_held_out(looks * o.settings.batch, file);
   if (!o.target.empty()) {
     const TargetCheckpoint<TargetConfig, T> target(o.target);

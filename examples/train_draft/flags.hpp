@@ -24,9 +24,11 @@ inline void add_files(Arguments& arguments, Options& o) {
                  "What `capture` wrote of a target: train from that, with the same bits, on its data and windows; no "
                  "target runs, one that is given is compared with the features' own");
   arguments.path("--train", o.train, token_files_help("Data to train on [TARGET/train.txt, or the features' own]: "));
-  arguments.paths("--heldout", o.heldout_given,
-                  "Data to measure on, of any of these kinds, or NAME=FILE; may be given several times: the first "
-                  "decides what is best [TARGET/heldout.txt, or the features' own]");
+  arguments.paths(
+      "--heldout", o.heldout_given,
+      "Data to measure on, of any of these kinds, or NAME=FILE, where there is no file called so as a whole; "
+      "may be given several times: the first decides what is best [TARGET/heldout.txt, or the features' "
+      "own]");
   add_bin_option(arguments, o.bin_type);
   arguments
       .path("--out,--output", o.out,
@@ -100,8 +102,9 @@ inline void add_reports(Arguments& arguments, Options& o) {
   constexpr Range<index_t> count{1}, pause{0};
   arguments.number("--eval-every", o.eval_every, pause,
                    "Steps between looks at held-out text; 0: only where the run begins and ends");
-  arguments.number("--eval-windows", o.eval_windows, count,
-                   "Windows of held-out text that are looked at, in whole batches");
+  o.eval_windows_flag = arguments.number("--eval-windows", o.eval_windows, count,
+                                         "Windows of held-out text that are looked at, in whole batches; a resumed run "
+                                         "with others looks for its best anew");
   arguments.number("--save-every", o.save_every, pause, "Steps between checkpoints; 0: only where the run ends");
   arguments.number("--keep", o.keep, count, "Checkpoints that are kept, the newest ones; and OUT/best");
   arguments.number("--early-stop", o.early_stop, count,

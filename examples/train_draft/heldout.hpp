@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <k3spec/batches/token_data.hpp>
@@ -22,11 +23,12 @@ struct HeldoutFile {
   std::filesystem::path path;
 };
 
-/// "code=data/code.txt", where no slash comes before the first =; else a path, which is called as its last part.
-/// \throws UsageError when the name or the path is empty
+/// "code=data/code.txt", where no slash comes before the first = and nothing is there that is called so as a whole;
+/// else a path, which is called as its last part. \throws UsageError when the name or the path is empty
 inline HeldoutFile heldout_file(const std::string& given) {
   const auto at = given.find('=');
-  if (at == std::string::npos || given.find('/') < at) {
+  std::error_code none;
+  if (at == std::string::npos || given.find('/') < at || std::filesystem::exists(given, none)) {
     const std::filesystem::path path = given;
     return {(path.has_filename() ? path : path.parent_path()).filename().string(), path};
   }

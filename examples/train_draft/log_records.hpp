@@ -9,12 +9,13 @@
 /// {"step": 7, "heldout": {"loss": x, "accept_length": x, "accuracy": x, …, "acceptance": [x, x, …],
 ///   "calibration": {"ece": x, "bins": [{"count": n, "confidence": x, "accuracy": x}, …]}}}
 /// ```
-/// and, where there are several sets of it, behind that `"heldout_name": NAME` of this first set and
-/// `"heldout_sets": {NAME: {…}, …}` with the same of each further one. acceptance: of the drafted tokens of each depth
-/// (a TTT step, a block's slot) whose predecessors are accepted, the share that is, too. calibration, where a draft has
-/// a confidence head: the expected calibration error of its confidence and the reliability curve
-/// (objectives/reliability_curve.hpp): of each bin of confidence that has predictions how many they are, their mean
-/// confidence and their mean true acceptance, in the order of confidence.
+/// and behind that `"ema": DECAY` where it is one with averaged weights (a step's line is of those that it moves) and,
+/// where there are several sets of it, `"heldout_name": NAME` of this first set and `"heldout_sets": {NAME: {…}, …}`
+/// with the same of each further one. acceptance: of the drafted tokens of each depth (a TTT step, a block's slot)
+/// whose predecessors are accepted, the share that is, too. calibration, where a draft has a confidence head: the
+/// expected calibration error of its confidence and the reliability curve (objectives/reliability_curve.hpp): of each
+/// bin of confidence that has predictions how many they are, their mean confidence and their mean true acceptance, in
+/// the order of confidence.
 /// defines: is_log_record, numbers_record, look_record
 
 #include <string>

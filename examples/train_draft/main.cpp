@@ -126,8 +126,10 @@ void take_dtype(Options& o, const fs::path& checkpoint) {
 bool finished(Options& o, const fs::path& checkpoint) {
   const TrainerProgress saved = read_trainer_progress(checkpoint);
   take_settings(o, saved);
+  if (o.eval_windows_flag->count() == 0 && saved.heldout.windows > 0) o.eval_windows = saved.heldout.windows;
   const index_t total = o.total_steps.value_or(saved.settings.schedule.total_steps);
-  const bool stale = o.early_stop && saved.heldout.looks_since >= *o.early_stop && !o.other_data;
+  const bool stale = o.early_stop && saved.heldout.looks_since >= *o.early_stop && !o.other_data &&
+                     saved.heldout.windows == o.windows_of_look();
   if (saved.next_step < total && !stale) return false;
   fmt::print("trained {} of {} steps{}: nothing is left to do\ndraft: {}\n", saved.next_step, total,
              stale ? fmt::format(", {} looks without a better one", saved.heldout.looks_since) : "",

@@ -3,6 +3,7 @@
 /// What train_draft is asked for, and the run that every kind of draft makes of it.
 /// defines: Options, Job, train
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -55,11 +56,15 @@ struct Options {
   /// What the command line calls these and the options of parallelism.
   std::map<std::string, std::string> names;
   CLI::Option *draft_flag = nullptr, *minutes_flag = nullptr, *epochs_flag = nullptr, *backbone_flag = nullptr,
-              *version_flag = nullptr, *weights_flag = nullptr;
+              *version_flag = nullptr, *weights_flag = nullptr, *eval_windows_flag = nullptr;
   CLI::Option *config_flag = nullptr, *vocabulary_flag = nullptr, *dtype_flag = nullptr;
   /// What a run that has a draft already takes from it.
   std::vector<CLI::Option*> draft_only;
   bool timed = false;
+
+  /// Batches of held-out text that are looked at, and windows, if there are so many.
+  index_t eval_batches() const { return std::max<index_t>(1, eval_windows / settings.batch); }
+  index_t windows_of_look() const { return eval_batches() * settings.batch; }
 };
 
 /// A run to make, all settings checked.

@@ -49,7 +49,7 @@ std::uint64_t run_bytes(const TrainSettings& s, bool target) {
   return Trainer::activation_bytes(s) - idle +
          (target ? TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) : 0) + sizeof(T) * parameters +
          sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes() +
-         (s.used_muon() ? Muon<Draft, T>::bytes() : 0);
+         (s.used_muon() ? Muon<Draft, T>::bytes() : 0) + (s.ema ? Ema<Draft, T>::bytes() : 0);
 }
 
 /// The layers of a run that is resumed, or those asked for, else the type's own.
@@ -147,6 +147,10 @@ int run(const Job& job, F&& make_setup) {
   fmt::print("{}: {} trained parameters, target layers {}, {} of {} tokens, {:.0f} MB of activations\n", o.draft,
              trainable_count<Draft>, layers, Draft::draft_vocabulary, Draft::vocabulary,
              static_cast<double>(Trainer::activation_bytes(o.settings)) / 1e6);
+  if (o.settings.ema) {
+    fmt::print("ema {}: held-out text is measured with averaged weights, which are a checkpoint's draft\n",
+               *o.settings.ema);
+  }
   fmt::print("{}\n", device_text(o.device));
   return Run<Trainer>(job, trainer, data.held_out)();
 }

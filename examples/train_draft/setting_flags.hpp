@@ -59,6 +59,10 @@ inline constexpr std::array setting_flags{
     SettingFlag{"muon_momentum", "--muon-momentum", "", "--optimizer muon: its momentum"},
     SettingFlag{"muon_scale", "--muon-scale", "",
                 "--optimizer muon: steps as long as AdamW's for the same --lr, or as Muon was published"},
+    SettingFlag{
+        "ema", "--ema", "",
+        "Decay of an average of the parameters, e.g. 0.999, warmed up; held-out text is measured with the average, "
+        "and it is what a checkpoint's draft is [none]"},
     SettingFlag{"freeze", "--freeze", "",
                 "Tensors that stay as they are: a name as in the checkpoint, with * for any characters and ? for one; "
                 "may be given several times"}};

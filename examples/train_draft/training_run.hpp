@@ -49,10 +49,14 @@ class Run {
         begun_at_(trainer.next_step()),
         saved_at_(begun_at_),
         before_(options_.other_data ? counts(trainer) : Counts{}) {
-    if (!job.resumed) return;
-    const auto before = read_trainer_progress(*job.resumed).sources.data;
-    if (!before || before->held_out != held_out) trainer.heldout() = {};  // of another text
-    best_ = find_best(checkpoints_, held_out);
+    const index_t windows = options_.windows_of_look();
+    if (job.resumed) {
+      const auto before = read_trainer_progress(*job.resumed).sources.data;
+      const bool same = before && before->held_out == held_out && trainer.heldout().windows == windows;
+      if (!same) trainer.heldout() = {};  // of another text, or of another part of it
+      best_ = find_best(checkpoints_, held_out, windows);
+    }
+    trainer.heldout().windows = windows;
   }
 
   /// \returns the exit status
@@ -147,6 +151,7 @@ class Run {
     const Clock clock;
     measure();
     JsonLog::Record record{{"step", trainer_.next_step()}, {"heldout", look_record(*seen_)}};
+    if (const auto& ema = trainer_.settings().ema) record.add("ema", *ema);
     const std::string& name = options_.heldout_files.front().name;
     note(further_.empty() ? "" : name, *seen_);
     JsonLog::Record sets;
@@ -177,7 +182,7 @@ class Run {
 
   /// \throws Error when the loss is not finite
   typename Trainer::Metrics evaluate(const TokenData& data) {
-    const auto sums = trainer_.evaluate(data, std::max<index_t>(1, options_.eval_windows / trainer_.settings().batch));
+    const auto sums = trainer_.evaluate(data, options_.eval_batches());
     if (sums.accuracy().denominator == 0) {
       throw Error(data.path(), "nothing supervised in the windows that are looked at", "text to measure on");
     }

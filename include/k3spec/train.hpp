@@ -48,8 +48,9 @@
 #include <k3spec/objectives/ttt_objective.hpp>
 #include <k3spec/objectives/ttt_walk.hpp>
 
-// optimiser: AdamW, Muon, the norm that clips gradients, the learning rate of a step
+// optimiser: AdamW, Muon, EMA, the norm that clips gradients, the learning rate of a step
 #include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/ema.hpp>
 #include <k3spec/optimiser/frozen_tensors.hpp>
 #include <k3spec/optimiser/gradient_norm.hpp>
 #include <k3spec/optimiser/muon.hpp>

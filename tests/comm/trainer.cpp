@@ -105,7 +105,15 @@ struct Windows {
 template <class Trainer>
 std::vector<double> parameters(const Trainer& trainer) {
   const auto all = trainer.parameters().trainable();
-  return {all.data(), all.data() + all.size()};
+  std::vector<double> values(all.data(), all.data() + all.size());
+  if (!trainer.settings().ema) return values;
+  const auto averaged = trainer.weights();  // its average, too
+  Trainer::Draft::visit(averaged, Path{}, [&](const Path&, const auto& view, auto init) {
+    if constexpr (std::is_same_v<decltype(init), Init>) {
+      values.insert(values.end(), view.data(), view.data() + view.size());
+    }
+  });
+  return values;
 }
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -159,10 +167,10 @@ void two_ranks_are_one(const TrainSettings& s) {
   }
 }
 
-/// Four batches a step: each rank has two of them.
+/// Four batches a step, of which each rank has two, and an average of the parameters.
 TrainSettings four_batches() {
   auto s = settings();
-  s.batch = 1, s.accumulate = 4;
+  s.batch = 1, s.accumulate = 4, s.ema = 0.9;
   return s;
 }
 

@@ -1,4 +1,5 @@
-// AdamW on Cuda takes Cpu's steps, bit for bit, those that change nothing among them; Muon's differ by its products.
+// AdamW and an average of what it moves take on Cuda Cpu's steps, bit for bit, those that change nothing among them;
+// Muon's differ by its products.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <tests/cuda/device.hpp>
 #include <tests/optimiser/odd_model.hpp>
 #include <tests/support/same_bits.hpp>
+#include <k3spec/optimiser/ema.hpp>
 #include <k3spec/optimiser/muon.hpp>
 
 using namespace k3spec;
@@ -32,6 +34,7 @@ std::vector<double> train() {
   Gradients<OddModel, T> drawn, zero;
   Gradients<OddModel, T, D> gradients(device);
   AdamW<OddModel, T, D> optimizer(device, {.weight_decay = 0.25, .max_grad_norm = 3.0}, parameters);
+  Ema<OddModel, T, D> average(device, 0.3, parameters);
   std::vector<double> all;
   const auto fetch = [&](auto weights) {
     const index_t slots = trainable_slots<OddModel>;
@@ -57,6 +60,12 @@ std::vector<double> train() {
     fetch(optimizer.first_moments());
     fetch(optimizer.second_moments());
     if constexpr (AdamW<OddModel, T, D>::has_masters) fetch(optimizer.masters());
+    if (!report.skipped) average.update(device, optimizer, parameters);
+    fetch(average.averages());
+    Parameters<OddModel, T> rounded;
+    const auto w = average.weights(parameters).matrix;
+    download<T>(device, Vector<const element_t<D, T>>(w.data(), w.size()), Vector<T>(rounded.all().data(), w.size()));
+    append(all, rounded.all());
   }
   CHECK(optimizer.steps() == 4);
   CHECK(optimizer.skipped() == 2);
@@ -65,8 +74,9 @@ std::vector<double> train() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("six steps of AdamW, two of them skipped: parameters, moments, masters and norms are Cpu's", T,
-                   float, double, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "six steps of AdamW, two of them skipped: parameters, moments, masters, norms and an average are Cpu's", T, float,
+    double, bfloat16) {
   CHECK(test::same_bits(train<T, Cuda>(), train<T, Cpu>()));
 }
 

@@ -1,9 +1,11 @@
 // Streams, events, memory and errors.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include <tests/cuda/device.hpp>
+#include <k3spec/batches/state_storage.hpp>
 #include <k3spec/core/mirror.hpp>
 
 using namespace k3spec;
@@ -119,4 +121,28 @@ TEST_CASE("an event orders two streams") {
   CHECK(host == std::vector<float>(1000, 3.0f));
   added.synchronize();
   CHECK(added.since(zeroed) >= 0);
+}
+
+TEST_CASE("states of a cache come to a card as they were, those in bfloat16 in pieces") {
+  const Cuda& cuda = test::device<Cuda>();
+  constexpr index_t count = 2 * 1024 + 37;  // two whole pieces, and some
+  std::vector<float> states(count), found(count);
+  for (index_t i = 0; i < count; ++i) states[static_cast<std::size_t>(i)] = static_cast<float>(i % 251) - 0.5F;
+  using OnCard = element_t<Cuda, float>;
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    const StateStorage<float> storage(dtype);
+    CHECK(storage.narrow() == (dtype == DType::BF16));
+    std::vector<std::byte> bytes(storage.bytes(count));
+    REQUIRE(bytes.size() == static_cast<std::size_t>(count) * (dtype == DType::F32 ? 4 : 2));
+    storage.store(states.data(), count, bytes.data());
+    CudaBuffer<float> on_card(cuda, count);
+    storage.load(cuda, bytes.data(), Vector<OnCard>(on_card.data(), count));
+    storage.load(cuda, bytes.data(), Vector<OnCard>(on_card.data(), 0));
+    download<float>(cuda, Vector<OnCard>(on_card.data(), count), Vector<float>(found.data(), count));
+    // From 128 on bfloat16 has whole numbers: of two that are as near, the even one.
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const bool exact = dtype == DType::F32 || states[i] < 128;
+      REQUIRE(found[i] == (exact ? states[i] : std::nearbyint(states[i])));
+    }
+  }
 }

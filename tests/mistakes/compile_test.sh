@@ -11,8 +11,11 @@ trap 'rm -rf "$scratch"' EXIT
 
 "$compiler" -std=c++20 -I "$root" "$here/tool/plant.cpp" -o "$scratch/plant"
 "$scratch/plant" plant "$here/list" "$root/include" "$scratch/include"
-echo '#include <k3spec/all.hpp>' >"$scratch/all.cpp"
-compile() { "$compiler" -std=c++20 -w -fsyntax-only -I "$scratch/include" -I "$root" "$@" "$scratch/all.cpp"; }
+echo '#include <k3spec/cuda.hpp>' >"$scratch/all.cpp"  # and all.hpp with it; CUDA's own are the stand-in's
+compile() {
+  "$compiler" -std=c++20 -w -fsyntax-only -I "$scratch/include" -I "$root/tests/cuda_host/include" -I "$root" "$@" \
+    "$scratch/all.cpp"
+}
 compile "$@"
 
 # One that is none is seen.

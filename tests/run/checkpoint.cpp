@@ -145,6 +145,7 @@ TEST_CASE("settings come back exactly") {
   s.optimizer = {.beta1 = 0.8, .beta2 = 0.85, .eps = 1e-7, .weight_decay = 0.01, .max_grad_norm = 5.5};
   s.optimizer.max_skipped_in_a_row = 9;
   s.optimizer_kind = OptimizerKind::muon, s.muon = {.momentum = 0.7, .scale = MuonScale::original};
+  s.ema = 0.995;
   s.freeze = {"fc.*", "a\"b"};
   const auto j = settings_json(s);
   std::size_t named = 0;
@@ -163,7 +164,7 @@ TEST_CASE("settings come back exactly") {
   is("beta1", 0.8), is("beta2", 0.85), is("eps", 1e-7), is("weight_decay", 0.01), is("max_grad_norm", 5.5);
   is("max_skipped_in_a_row", 9);
   is("optimizer", "muon"), is("muon_momentum", 0.7), is("muon_scale", "original");
-  is("freeze", s.freeze);
+  is("ema", 0.995), is("freeze", s.freeze);
   CHECK(j.size() == named);
   CHECK(settings_json(settings_from_json(io::parse_json(j.dump(), "test"), "test")) == j);
 }
@@ -352,9 +353,15 @@ TEST_CASE("settings of another type are refused by name, not converted") {
   refuse_setting("freeze", "\"fc.*\"", "file: freeze: found \"fc.*\", wanted a list of texts");
   refuse_setting("freeze", "null", "file: freeze: found null, wanted a list of texts");
   refuse_setting("freeze", "[\"fc.*\", 1]", "file: freeze: found 1, wanted a text");
+  refuse_setting("ema", "1", "file: ema: found 1, wanted more than 0, below 1");
+  refuse_setting("ema", "0", "file: ema: found 0, wanted more than 0, below 1");
+  refuse_setting("ema", "\"0.9\"", "file: ema: found \"0.9\", wanted a number");
   auto j = settings_json(settings());
-  j.erase("freeze");  // of a checkpoint made before there was any
+  CHECK(j["ema"] == nullptr);
+  CHECK_FALSE(settings_from_json(j, "file").ema.has_value());
+  j.erase("freeze"), j.erase("ema");  // of a checkpoint made before there was any
   CHECK(settings_from_json(j, "file").freeze.empty());
+  CHECK_FALSE(settings_from_json(j, "file").ema.has_value());
   j.erase("eps");
   CHECK_THROWS_WITH_AS(settings_from_json(j, "file"), doctest::Contains("file: eps: found nothing"), Error);
 }

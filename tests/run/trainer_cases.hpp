@@ -235,6 +235,85 @@ TEST_CASE(KIND ": a run with Muon goes on bit for bit, and allocates nothing in 
   CHECK_THROWS_WITH_AS(with_adamw.resume(*checkpoints.latest()), doctest::Contains("settings"), Error);
 }
 
+namespace {
+
+/// The trained tensors among a draft's weights, by their names.
+template <class Draft, class Weights>
+std::vector<std::pair<std::string, std::vector<float>>> trained_of(const Weights& weights) {
+  std::vector<std::pair<std::string, std::vector<float>>> all;
+  Draft::visit(weights, Path{}, [&](const Path& at, const auto& view, auto init) {
+    if constexpr (std::is_same_v<decltype(init), Init>) {
+      auto& values = all.emplace_back(at.str(), std::vector<float>()).second;
+      for (index_t i = 0; i < view.size(); ++i) values.push_back(static_cast<float>(view.data()[i]));
+    }
+  });
+  return all;
+}
+
+/// What a trainer measures and saves.
+template <class Trainer>
+auto draft_of(const Trainer& trainer) {
+  return trained_of<typename Trainer::Draft>(trainer.weights());
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE(KIND
+                   ": a run with an average moves as without, is measured and saved with it, and goes on bit for bit",
+                   T, float, bfloat16) {
+  const Text file;
+  const auto text = file.open();
+  const test::TemporaryDirectory directory;
+  CheckpointDirectory unbroken(directory / "unbroken"), broken(directory / "broken");
+  auto s = settings();
+  s.accumulate = 2, s.freeze = {"*.mlp.*"};
+  auto plain = make<T>(1, s);
+  const auto numbers = train(plain, text, 10);
+  s.ema = 0.9;
+  auto whole = make<T>(1, s), first = make<T>(2, s), second = make<T>(1, s);
+  CHECK(whole.evaluate(text, 1) == make<T>(1, s).evaluate(text, 1));
+  CHECK(train(whole, text, 10) == numbers);
+  CHECK(same_parameters(whole, plain));
+  CHECK(draft_of(whole) != draft_of(plain));
+  train(first, text, 5);
+  first.save(broken);
+  second.resume(*broken.latest());
+  CHECK(second.evaluate(text, 1) == first.evaluate(text, 1));
+  train(second, text, 9);
+  const long before = allocations();
+  second.step(text);
+  CHECK(allocations() == before);
+  whole.save(unbroken), second.save(broken);
+  CHECK(files(*broken.latest()) == files(*unbroken.latest()));
+  // What reads the checkpoint has the draft that was measured; what is frozen is the same in it.
+  Parameters<typename TrainerOf<T>::Draft, T> saved;
+  load_draft(*unbroken.latest(), saved);
+  plain = make<T>(1, s);
+  plain.start_from(std::move(saved));
+  CHECK(draft_of(plain) == draft_of(whole));
+  CHECK(plain.evaluate(text, 2) == whole.evaluate(text, 2));
+  const auto mean = draft_of(whole), moved = trained_of<typename TrainerOf<T>::Draft>(whole.parameters().weights());
+  std::size_t frozen = 0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    CAPTURE(mean[i].first);
+    const bool stays = mean[i].first.find(".mlp.") != std::string::npos;
+    CHECK((mean[i].second == moved[i].second) == stays);
+    frozen += stays ? 1U : 0U;
+  }
+  CHECK(frozen >= 3);
+  // Nothing supervised moves neither.
+  std::vector<index_t> ids(126, 1);
+  std::vector<std::uint8_t> none(126, 0);
+  CHECK(whole.step({Matrix<const index_t>(ids.data(), 6, 21), Vector<const std::uint8_t>(none.data(), 126)}).skipped);
+  CHECK(draft_of(whole) == mean);
+  s.ema = 0.99;
+  CHECK_THROWS_WITH_AS(TrainerOf<T>::check_resume(*broken.latest(), Kind::template setup<T>(), s),
+                       doctest::Contains("trainer.json: settings"), Error);
+  s.ema.reset();
+  CHECK_THROWS_WITH_AS(TrainerOf<T>::check_resume(*broken.latest(), Kind::template setup<T>(), s),
+                       doctest::Contains("trainer.json: settings"), Error);
+}
+
 TEST_CASE_TEMPLATE(KIND ": nothing is allocated in a step", T, float, bfloat16) {
   const Text file;
   const auto text = file.open();

@@ -50,7 +50,9 @@ struct AttentionResult {
   Matrix<T> o;       ///< [rows, heads·v]
   Matrix<Sums> lse;  ///< [rows, heads] log of the softmax denominator
 
-  constexpr operator AttentionResult<const T>() const requires(!std::is_const_v<T>) { return {o, lse}; }
+  template <class U>
+    requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
+  constexpr operator AttentionResult<U>() const { return {o, lse}; }
 };
 
 /// What scores are multiplied by unless another scale is asked for: 1 / sqrt(the width of a query).

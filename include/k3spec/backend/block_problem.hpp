@@ -33,15 +33,18 @@ struct BlockGradients {
 };
 static_assert(std::is_trivially_copyable_v<BlockGradients<float>>);
 
-/// Scratch of backward: the gradients of the shared rope slices, per head.
+/// Scratch of backward: the gradients of the shared rope slices, per head; and what a device whose queries and keys are
+/// not walked together keeps of a query.
 template <class Heads, class S>
 struct BlockScratch {
   Rows<S, Heads::count * Heads::rope> context, noise;
+  Rows<S, Heads::count> delta;  ///< d_o · o
 
   template <Allocator A>
   static constexpr BlockScratch allocate(A& a, index_t context_rows, index_t noise_rows) {
     BlockScratch s;
     take_rows(a, context_rows, s.context), take_rows(a, noise_rows, s.noise);
+    if constexpr (is_placed<S>) take_rows(a, noise_rows, s.delta);
     return s;
   }
 };

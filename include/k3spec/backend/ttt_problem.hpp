@@ -64,16 +64,19 @@ struct TttGradients {
 };
 static_assert(std::is_trivially_copyable_v<TttGradients<float>>);
 
-/// Scratch of backward: the score gradients of the diagonal and, per head, those of the shared rope slice.
+/// Scratch of backward: the score gradients of the diagonal and, per head, those of the shared rope slice; and what a
+/// device whose queries and keys are not walked together keeps of a query.
 template <class Heads, class S>
 struct TttScratch {
   Rows<S, Heads::count * Heads::rope> d_k_rope;
   Rows<S, Heads::count> d_diagonal;  ///< [later steps · rows, heads]
+  Rows<S, Heads::count> delta;       ///< d_o · o
 
   template <Allocator A>
   static constexpr TttScratch allocate(A& a, index_t rows, index_t steps) {
     TttScratch s;
     take_rows(a, rows, s.d_k_rope), take_rows(a, (steps - 1) * rows, s.d_diagonal);
+    if constexpr (is_placed<S>) take_rows(a, rows, s.delta);
     return s;
   }
 };

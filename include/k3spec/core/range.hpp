@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -72,6 +73,11 @@ struct CheckRange {
   template <class T>
   void operator()(const char* name, const T& found, const Range<T>& range) const {
     range.check(std::string(prefix) + name, found);
+  }
+  /// A number that may be absent.
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& found, const Range<T>& range) const {
+    if (found) (*this)(name, *found, range);
   }
   /// A value of its own, beside those in range.
   template <class T, class Word>

@@ -8,7 +8,8 @@
 
 namespace K3SPEC_NAMESPACE {
 
-/// out(r) = ids(r + by) within each sequence of `length` ids, 0 past its end. Index is index_t, in the device's memory.
+/// out(r) = ids(r + by) within each sequence of `length` ids, 0 past its end; out and ids do not overlap. Index is
+/// index_t, in the device's memory.
 /// \throws Error on an `out` of another size
 template <Device D, class Index>
 void shift_ids_left(const D& device, const Vector<const Index>& ids, index_t length, index_t by,

@@ -24,16 +24,22 @@ namespace K3SPEC_NAMESPACE {
 
 /// Writes both files, each at once; the weights first, with what else `metadata` says of them.
 /// \throws Error naming the file; with nothing written, on a vocabulary of other sizes than the draft's
-template <class Draft, Element T>
-void save_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
-                const DraftVocabulary& vocabulary, const io::json& config, io::Metadata metadata = {}) {
+template <class Draft, class Weights>
+void save_draft(const std::filesystem::path& directory, const Weights& weights, const DraftVocabulary& vocabulary,
+                const io::json& config, io::Metadata metadata = {}) {
   vocabulary.require_sizes(Draft::draft_vocabulary, Draft::vocabulary);
   metadata["format"] = "pt";
-  const auto weights = parameters.weights();
   std::vector<io::TensorSource> tensors = io::sources<Draft>(weights);
   for (io::TensorSource& t : vocabulary.sources()) tensors.push_back(std::move(t));
   io::write_safetensors(directory / io::ModelTensors::single_name, tensors, metadata);
   io::write_text(directory / draft_config_name, config.dump(2) + "\n");
+}
+
+/// The same of parameters.
+template <class Draft, Element T>
+void save_draft(const std::filesystem::path& directory, const Parameters<Draft, T>& parameters,
+                const DraftVocabulary& vocabulary, const io::json& config, io::Metadata metadata = {}) {
+  save_draft<Draft>(directory, parameters.weights(), vocabulary, config, std::move(metadata));
 }
 
 /// Fills the parameters; config.json is not looked at. Rounds to T where the file is wider, and returns the

@@ -50,8 +50,9 @@ inline void append_string(std::string& out, std::string_view text, Utf8 utf8) {
   out += '"';
 }
 
-/// The fewest digits that give the number back; without an exponent from 1e-4 up to 1e15, and with a fraction even if
-/// it is 0, so that it stays no integer. What is not finite is null.
+/// As Python's repr, so that what Python writes and hashes has the same text: the fewest digits that give the number
+/// back; without an exponent from 1e-4 up to 1e16, and with a fraction even if it is 0, so that it stays no integer.
+/// What is not finite is null.
 inline void append_number(std::string& out, double x) {
   if (!std::isfinite(x)) {
     out += "null";
@@ -66,7 +67,7 @@ inline void append_number(std::string& out, double x) {
   if (e > 2) digits += all.substr(2, e - 2);
   int exponent = 0;
   std::from_chars(all.data() + e + (all[e + 1] == '+' ? 2 : 1), all.data() + all.size(), exponent);
-  if (exponent < -4 || exponent >= 15) {
+  if (exponent < -4 || exponent >= 16) {
     out += digits.substr(0, 1);
     if (digits.size() > 1) out.append(".").append(digits, 1);
     out += all.substr(e);

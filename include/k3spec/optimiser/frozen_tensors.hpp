@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Trained tensors that a run leaves as they are, by patterns of their names: PyTorch's requires_grad = False.
+/// Trained tensors that a run leaves as they are, by patterns of their names: PyTorch's requires_grad = False, but for
+/// the time, for their gradients are computed and dropped.
 /// defines: SlotRange, pattern_distance, frozen_slots
 
 #include <algorithm>

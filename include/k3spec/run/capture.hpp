@@ -149,6 +149,8 @@ class FeatureCapture {
       }
       if (!goes_on(s + 1, kept) && s + 1 < plan_.shards()) return false;
     }
+    // Each file was hashed when it was written, by its tensors: so a capture that was killed knows it again. This is
+    // another hash, of what lies on the disk, header and all, which whoever trains from the cache compares.
     FeatureManifest::of(device_, folder_.path(), plan_).write(folder_.path());
     return true;
   }

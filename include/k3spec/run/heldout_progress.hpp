@@ -18,6 +18,7 @@ struct HeldoutProgress {
   std::optional<double> accept_length;  ///< of the draft as it is now, if it was measured
   std::optional<double> best_look;      ///< the longest of all looks
   index_t looks_since = 0;              ///< looks after that one, none of which was better
+  index_t windows = 0;                  ///< that are looked at, if there are so many; 0: not known
 
   /// Takes a look into account.
   /// \returns whether it is better than all before
@@ -30,7 +31,10 @@ struct HeldoutProgress {
 
   io::json to_json() const {
     const auto number = [](const std::optional<double>& x) { return x ? io::json(*x) : io::json(nullptr); };
-    return {{"accept_length", number(accept_length)}, {"best_look", number(best_look)}, {"looks_since", looks_since}};
+    return {{"accept_length", number(accept_length)},
+            {"best_look", number(best_look)},
+            {"looks_since", looks_since},
+            {"windows", windows}};
   }
   /// What to_json made; of null, as of a checkpoint that says nothing of it: nothing is known.
   /// \param subject  what the JSON is, for messages
@@ -40,15 +44,17 @@ struct HeldoutProgress {
     if (j.is_null()) return p;
     p.accept_length = length_in(j, "accept_length", subject);
     p.best_look = length_in(j, "best_look", subject);
-    const io::json since = member(j, "looks_since");
-    if (!since.is_number_integer() || since.get<std::int64_t>() < 0) {
-      throw Error(subject + ": looks_since", io::detail::excerpt(since), "a count");
-    }
-    p.looks_since = since.get<index_t>();
+    p.looks_since = count_in(j, "looks_since", subject);
+    if (!member(j, "windows").is_null()) p.windows = count_in(j, "windows", subject);
     return p;
   }
 
  private:
+  static index_t count_in(const io::json& j, const char* name, const std::string& subject) {
+    const io::json found = member(j, name);
+    if (found.is_number_integer() && found.get<std::int64_t>() >= 0) return found.get<index_t>();
+    throw Error(subject + ": " + name, io::detail::excerpt(found), "a count");
+  }
   static io::json member(const io::json& j, const char* name) {
     const auto at = j.is_object() ? j.find(name) : j.end();
     return at == j.end() ? io::json() : *at;

@@ -5,11 +5,12 @@
 /// defines: to_device, on_host
 
 #include <concepts>
+#include <optional>
 #include <utility>
 
 #include <k3spec/core/memory.hpp>
 #include <k3spec/core/parameters.hpp>
-#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/ema.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -58,6 +59,30 @@ decltype(auto) on_host(const D& device, AdamW<Model, T, D>& optimizer, const Par
     const auto to = host.state();
     for (std::size_t i = 0; i < to.size(); ++i) download<typename AdamW<Model, T>::State>(device, from[i], to[i]);
     host.restore_counts(optimizer.steps(), optimizer.skipped(), optimizer.skipped_in_a_row());
+    return host;
+  }
+}
+
+/// Gives an average what one on the host has.
+template <class Model, Element T, Device D>
+void to_device(const D& device, Ema<Model, T>& host, Ema<Model, T, D>& average) {
+  upload<typename Ema<Model, T>::State>(device, host.state(), average.state());
+  average.round(device);
+}
+
+/// An average, if there is one, as the host can read it.
+/// \param parameters  those that it is of, on the host
+template <class Model, Element T, Device D>
+decltype(auto) on_host(const D& device, std::optional<Ema<Model, T, D>>& average,
+                       const Parameters<Model, T>& parameters) {
+  if constexpr (std::same_as<D, Cpu>) {
+    return (average);
+  } else {
+    std::optional<Ema<Model, T>> host;
+    if (!average) return host;
+    host.emplace(average->decay(), parameters);
+    download<typename Ema<Model, T>::State>(device, average->state(), host->state());
+    host->round();
     return host;
   }
 }

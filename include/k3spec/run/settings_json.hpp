@@ -1,12 +1,13 @@
 #pragma once
 /// \file
 /// A run's settings as a checkpoint has them: numbers, truths and names, but for a number of steps that is not fixed
-/// (null) and what is infinite ("infinity").
+/// and a number that is absent (null) and what is infinite ("infinity").
 /// defines: settings_json, settings_from_json
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ struct WriteSetting {
     } else {
       j[name] = value;
     }
+  }
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& value, const Range<T>&) const {
+    j[name] = value ? io::json(*value) : io::json(nullptr);
   }
   template <class T, class Word>
   void operator()(const char* name, const T& value, const Range<T>&, const Word& word) const {
@@ -93,6 +98,13 @@ struct ReadSetting {
     if (!found.is_number()) fail(name, found, "a number");
     value = found.get<double>();
     if (std::isinf(value)) fail(name, found, std::string("a number that is in range, or \"") + infinity_word + '"');
+  }
+  /// None where the file has null, or was made before there was such a setting.
+  template <class T>
+  void operator()(const char* name, std::optional<T>& value, const Range<T>& range) const {
+    value.reset();
+    if ((j.is_object() && !j.contains(name)) || at(name).is_null()) return;
+    (*this)(name, value.emplace(), range);
   }
   /// The word's value where the file has null, and only there.
   template <class T, class Word>

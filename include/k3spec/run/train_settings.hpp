@@ -55,6 +55,9 @@ struct TrainSettings {
   OptimizerKind optimizer_kind = OptimizerKind::adamw;
   AdamWOptions optimizer;  ///< also of what OptimizerKind::muon leaves to AdamW
   MuonOptions muon;        ///< of OptimizerKind::muon
+  /// Decay of an average of the parameters (optimiser/ema.hpp), which is what held-out text is measured with and what a
+  /// checkpoint's draft is then; none: no average.
+  std::optional<double> ema;
   /// Tensors that stay as they are: names as in a checkpoint, with * and ?, see frozen_slots.
   std::vector<std::string> freeze;
 
@@ -77,9 +80,10 @@ struct TrainSettings {
                                              .above = true,
                                              .meaning = "infinity: slots weigh alike"};
   static constexpr Range<double> positive{.least = 0, .above = true}, weight_range{.least = 0};
+  static constexpr Range<double> ema_range{.least = 0, .most = 1, .above = true, .below = true};
 
-  /// Calls v(name, setting) for truths, names and lists of patterns, v(name, setting, range) for numbers, and v(name,
-  /// setting, range, word) for one that has a value of no number: word's JSON stands for it.
+  /// Calls v(name, setting) for truths, names and lists of patterns, v(name, setting, range) for numbers, which may be
+  /// optional, and v(name, setting, range, word) for one that has a value of no number: word's JSON stands for it.
   template <class Settings, class V>
     requires std::same_as<std::remove_const_t<Settings>, TrainSettings>
   static void visit(Settings& s, V&& v) {
@@ -106,6 +110,7 @@ struct TrainSettings {
     v("optimizer", s.optimizer_kind);
     AdamWOptions::visit(s.optimizer, v);
     MuonOptions::visit(s.muon, v);
+    v("ema", s.ema, ema_range);
     v("freeze", s.freeze);
   }
 

@@ -133,10 +133,10 @@ class Trainer {
     return with_others([&] { return make_step(windows); });
   }
 
-  /// Loss and counters of one batch with nothing trained; no other rank is asked.
+  /// Loss and counters of one batch with nothing trained, of `weights`; no other rank is asked.
   /// \param index  which batch of a series it is
   Metrics evaluate(const TextWindows& windows, index_t index = 0) {
-    return method_.evaluate(device_, draft_.parameters().weights(), windows, index);
+    return method_.evaluate(device_, draft_.weights(), windows, index);
   }
 
   /// The same summed over the first `batches` batches of data, windows one behind the other; fewer if it is shorter.
@@ -154,18 +154,19 @@ class Trainer {
     });
   }
 
-  /// Makes a new checkpoint: the draft and all that is needed to go on. What all ranks have the first one writes.
+  /// Makes a new checkpoint: the draft with its `weights`, and all that is needed to go on. What all ranks have the
+  /// first one writes.
   /// \param best  `best` is to lead to it, too
   /// \throws Error, with nothing saved, when a parameter or a moment is not finite
   void save(CheckpointDirectory& checkpoints, bool best = false) {
-    draft_.save(device_, [&](const auto& parameters, auto& optimizer) {
+    draft_.save(device_, [&](const auto& weights, auto& optimizer, auto tensors) {
       if (comm_.rank() != 0) return;
       checkpoints.save(
           next_step(),
           [&](const std::filesystem::path& directory) {
-            save_draft(directory, parameters, method_.vocabulary(), config_json(), step_metadata(next_step()));
+            save_draft<Draft>(directory, weights, method_.vocabulary(), config_json(), step_metadata(next_step()));
             checkpoints.before("trainer");
-            save_trainer(directory, optimizer, progress_);
+            save_trainer(directory, optimizer, progress_, std::move(tensors));
           },
           best);
     });
@@ -197,8 +198,11 @@ class Trainer {
   index_t unsupervised() const { return progress_.unsupervised; }
   /// Rows, and so tokens, of a step, of all ranks.
   index_t rows() const { return settings().tokens(); }
-  /// Both in the device's memory.
+  // All in the device's memory.
   const Parameters<Draft, T, D>& parameters() const { return draft_.parameters(); }
+  /// The average of the parameters with TrainSettings::ema, else the parameters: what held-out text is measured with,
+  /// and what a checkpoint's draft is.
+  auto weights() const { return draft_.weights(); }
   const AdamW<Draft, T, D>& optimizer() const { return draft_.optimizer(); }
   const DraftVocabulary& vocabulary() const { return method_.vocabulary(); }
 

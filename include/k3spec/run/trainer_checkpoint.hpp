@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// What a run needs beside the draft's weights to go on bit for bit: trainer.safetensors with moments and masters,
-/// trainer.json with the settings, the counts and fingerprints of what the run learns from. The choice of training
-/// windows depends on seed and step alone.
-/// defines: TrainerProgress, step_metadata, save_trainer, read_trainer_progress, load_trainer
+/// What a run needs beside the draft's weights to go on bit for bit: trainer.safetensors with moments and masters, and
+/// with what an average of the parameters leaves to be said, trainer.json with the settings, the counts and
+/// fingerprints of what the run learns from. The choice of training windows depends on seed and step alone.
+/// defines: TrainerProgress, step_metadata, ema_sources, ema_slots, save_trainer, read_trainer_progress, load_trainer
 
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include <k3spec/core/finite.hpp>
 #include <k3spec/io/load_parameters.hpp>
-#include <k3spec/optimiser/adamw.hpp>
+#include <k3spec/optimiser/ema.hpp>
 #include <k3spec/run/heldout_progress.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/run/settings_json.hpp>
@@ -76,6 +76,19 @@ void for_optimizer_state(AdamW<Model, T>& optimizer, F&& f) {
   f("first_moment", optimizer.first_moments());
   f("second_moment", optimizer.second_moments());
   if constexpr (AdamW<Model, T>::has_masters) f("master", optimizer.masters());
+}
+
+/// Calls f(prefix, views) for what is not said where model.safetensors is an average: parameters with masters are
+/// these, rounded, but their average is rounded there; of others it is the average, and they are another thing.
+template <class Model, Element T, class P, class F>
+void for_ema_state(P& parameters, Ema<Model, T>& average, F&& f) {
+  if constexpr (Ema<Model, T>::rounds) {
+    f("ema", average.averages());
+  } else {
+    const auto trainable = parameters.trainable();
+    using E = typename std::remove_cvref_t<decltype(trainable)>::element_type;
+    f("parameter", bind_weights<Model, E>(trainable.data(), nullptr));
+  }
 }
 
 /// The value of `name`, which must be a count.
@@ -146,10 +159,30 @@ void check_state(const io::ModelTensors& checkpoint, const std::string& name, bo
 
 }  // namespace detail
 
-/// Writes both files, each at once.
+/// What a run with an average writes beside model.safetensors, which is the average: of bfloat16 "ema.", the average in
+/// float, else "parameter.", the parameters.
 template <class Model, Element T>
-void save_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optimizer, const TrainerProgress& progress) {
+std::vector<io::TensorSource> ema_sources(const Parameters<Model, T>& parameters, Ema<Model, T>& average) {
   std::vector<io::TensorSource> tensors;
+  detail::for_ema_state(parameters, average, [&](const char* part, auto views) {
+    for (io::TensorSource& t : io::sources<Model>(views, Path{} / part)) tensors.push_back(std::move(t));
+  });
+  return tensors;
+}
+/// Where that is read to.
+template <class Model, Element T>
+std::vector<io::TensorSlot> ema_slots(Parameters<Model, T>& parameters, Ema<Model, T>& average) {
+  std::vector<io::TensorSlot> slots;
+  detail::for_ema_state(parameters, average,
+                        [&](const char* part, auto views) { slots = io::slots<Model>(views, Path{} / part); });
+  return slots;
+}
+
+/// Writes both files, each at once.
+/// \param tensors  written beside moments and masters
+template <class Model, Element T>
+void save_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optimizer, const TrainerProgress& progress,
+                  std::vector<io::TensorSource> tensors = {}) {
   detail::for_optimizer_state(optimizer, [&](const char* part, auto views) {
     for (io::TensorSource& t : io::sources<Model>(views, Path{} / part)) tensors.push_back(std::move(t));
   });
@@ -181,18 +214,18 @@ inline TrainerProgress read_trainer_progress(const std::filesystem::path& direct
 }
 
 /// Restores moments, masters and counts.
+/// \param slots  of tensors of the same type that are there beside them
 /// \throws Error, with the optimizer untouched, when a tensor is absent, unknown, of another shape or of another type
 ///         (a run in another precision would not be the same run), or has an element that is not finite, or a second
 ///         moment below 0
 template <class Model, Element T>
-void load_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optimizer) {
+void load_trainer(const std::filesystem::path& directory, AdamW<Model, T>& optimizer,
+                  std::vector<io::TensorSlot> slots = {}) {
   const auto checkpoint = io::ModelTensors::open(directory / detail::trainer_tensors_name);
-  std::vector<io::TensorSlot> slots;
   detail::for_optimizer_state(optimizer, [&](const char* part, auto views) {
-    for (io::TensorSlot& slot : io::slots<Model>(views, Path{} / part)) {
-      if (slot.data != nullptr) slots.push_back(std::move(slot));
-    }
+    for (io::TensorSlot& slot : io::slots<Model>(views, Path{} / part)) slots.push_back(std::move(slot));
   });
+  std::erase_if(slots, [](const io::TensorSlot& slot) { return slot.data == nullptr; });
   for (const io::TensorSlot& slot : slots) {
     if (!checkpoint.contains(slot.name)) continue;
     if (checkpoint.dtype(slot.name) != slot.dtype) {

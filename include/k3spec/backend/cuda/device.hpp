@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The device tag of an NVIDIA card.
-/// defines: Cuda, CudaOptions
+/// defines: Cuda, CudaOptions, MixedProducts
 
 #include <cstddef>
 #include <limits>
@@ -19,6 +19,12 @@
 
 namespace K3SPEC_NAMESPACE {
 
+/// How a product of a float operand, in practice a gradient, with a bfloat16 one runs on units that multiply bfloat16
+/// alone: in three products that lose nothing, or in one with the float operand rounded to bfloat16 first, as gradients
+/// of bfloat16 tensors are in PyTorch. A K3 draft's step takes 1.7 to 2.9 times as long with the first
+/// (bench/card_step.md).
+enum class MixedProducts { exact, rounded };
+
 /// What the device Cuda is made from.
 struct CudaOptions {
   int ordinal = 0;  ///< which card
@@ -26,6 +32,7 @@ struct CudaOptions {
   std::size_t blas_workspace = std::size_t{32} << 20;
   /// Bytes for the panels in which a float operand meets a bfloat16 one (backend/cuda/gemm.hpp).
   std::size_t panel_workspace = std::size_t{64} << 20;
+  MixedProducts mixed_products = MixedProducts::exact;
   /// Ask the driver, at every op, whether the operands are device memory at all. Costs well under a microsecond a
   /// tensor; without it a host pointer ends in an illegal address some time later.
   bool check_pointers = true;
@@ -56,6 +63,8 @@ class Cuda {
   cudaStream_t stream() const { return stream_->get(); }
   cublasHandle_t blas() const { return blas_.get(); }
   int multiprocessors() const { return multiprocessors_; }
+
+  MixedProducts mixed_products() const { return options_.mixed_products; }
 
   /// Device memory for one op, free again when the next one begins.
   std::span<std::byte> panel() const { return {workspace_.get() + panel_offset(), options_.panel_workspace}; }

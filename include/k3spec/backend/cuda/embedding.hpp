@@ -1,15 +1,17 @@
 #pragma once
 /// \file
-/// The embedding of ops/embedding.hpp on a card; ids are device memory. An id outside the table leaves NaN in its row
-/// and is reported by Cuda::synchronize.
+/// The embedding of ops/embedding.hpp and the rows of ops/gather_rows.hpp on a card; ids are device memory. An id
+/// outside the table leaves NaN in its row, or what it was to be written to as it was, and is reported by
+/// Cuda::synchronize.
 /// Backward gives the bits of Cpu without atomics: of all rows with the same id, the first one's warp adds up all, in
 /// ascending order. Each warp looks through all ids: rows² / 32 reads a tile of columns, small beside what an embedding
 /// is followed by.
-/// defines: require_token_ids, gather_rows_kernel, scatter_add_rows_kernel
+/// defines: require_token_ids, gather_rows_kernel, scatter_rows_kernel, scatter_add_rows_kernel
 
 #include <limits>
 #include <optional>
 
+#include <k3spec/backend/cuda/items.hpp>
 #include <k3spec/backend/cuda/lanes.hpp>
 #include <k3spec/backend/cuda/memory.hpp>
 #include <k3spec/backend/cuda/operands.hpp>
@@ -34,6 +36,19 @@ __global__ void __launch_bounds__(256, 2) gather_rows(Vector<const index_t> ids,
       if (column == 0) atomicMin(faults, static_cast<unsigned long long>(row));
     }
     store_lanes<V>(lanes, y.row(row) + column, n, (aligned & 2U) != 0);
+  });
+}
+
+/// Kernel: rows to where their ids say, which differ from one another.
+template <int V, class T, class Y>
+__global__ void __launch_bounds__(256, 2) scatter_rows(Vector<const index_t> ids, Matrix<const T> x, Matrix<Y> y,
+                                                       unsigned aligned, unsigned long long* faults) {
+  for_lanes<V>(x.extent(0), x.extent(1), [&](index_t row, index_t column, int n) {
+    accumulate_t<T> lanes[V];
+    const index_t id = ids(row);
+    if (!is_id(id, y.extent(0), row, faults)) return;
+    load_lanes<V>(x.row(row) + column, n, (aligned & 1U) != 0, lanes);
+    store_lanes<V>(lanes, y.row(id) + column, n, (aligned & 2U) != 0);
   });
 }
 
@@ -98,6 +113,23 @@ void gather_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cud
   if (to.size() == 0) return;
   cuda::launch(cuda, cuda::element_shape(cuda, to.extent(0), to.extent(1), V), cuda::gather_rows<V, T, To>, bare(ids),
                from, to, cuda::aligned_bits(std::tuple(from, to)), cuda.faults());
+}
+
+/// y[ids[r]] = x[r]; a bad id is found by Cuda::synchronize.
+template <class T, AnyView Y>
+void scatter_rows_kernel(const Cuda& cuda, const Vector<const Placed<index_t, Cuda>>& ids,
+                         const Matrix<const Placed<T, Cuda>>& x, const Y& y) {
+  static_assert(cuda::on_card<Y>, "scatter_rows on Cuda: y is no view of element_t<Cuda, T>");
+  const auto to = bare(as_matrix(y));
+  const auto from = bare(x);
+  using To = typename decltype(to)::element_type;
+  constexpr int V = cuda::lanes_per_thread<T, To>;
+  cuda.require_device_memory(ids, "scatter_rows: rows");
+  cuda.require_device_memory(from, "scatter_rows: from");
+  cuda.require_device_memory(to, "scatter_rows: to");
+  if (from.size() == 0) return;
+  cuda::launch(cuda, cuda::element_shape(cuda, from.extent(0), from.extent(1), V), cuda::scatter_rows<V, T, To>,
+               bare(ids), from, to, cuda::aligned_bits(std::tuple(from, to)), cuda.faults());
 }
 
 /// d_table[ids[r]] += d_y[r], rows in ascending order; the padding id's row gets none.

@@ -6,12 +6,13 @@
 ///
 /// Sums are kept in the accumulation type and rounded once to C's type. float means float32 arithmetic, never TF32. A
 /// float operand meets a bfloat16 one as three bfloat16 matrices that add up to it exactly (but below 2⁻¹³³): three
-/// products on the tensor cores that lose nothing, in panels that fit Cuda::panel. A float that is infinite as a
-/// bfloat16 (from 3.3962e38 on) makes its sums NaN.
+/// products on the tensor cores that lose nothing, in panels that fit Cuda::panel; or rounded to the first of them
+/// alone (MixedProducts). A float that is infinite as a bfloat16 (from 3.3962e38 on) makes its sums NaN, or infinite.
 /// defines: gemm, gemm_batch
 
 #include <algorithm>
 #include <concepts>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -82,32 +83,37 @@ inline constexpr auto split_high = expr::rounded_to<bfloat16>(expr::arg<0>);
 inline constexpr auto split_middle = expr::rounded_to<bfloat16>(expr::arg<0> - split_high);
 inline constexpr auto split_low = expr::arg<0> - split_high - split_middle;
 
-/// The three parts of a float matrix [rows, columns], in the panel.
+/// The bfloat16 parts of a float matrix [rows, columns], in the panel: three, or the first alone.
 class SplitPanel {
  public:
-  SplitPanel(const Cuda& cuda, const Matrix<const float>& x) {
+  SplitPanel(const Cuda& cuda, const Matrix<const float>& x) : count_(parts_of(cuda)) {
     const index_t size = x.extent(0) * x.extent(1);
     auto* p = reinterpret_cast<bfloat16*>(cuda.panel().data());
-    for (auto& part : parts_) {
-      part = Matrix<bfloat16>(p, x.extent(0), x.extent(1));
-      p += padded(size);
+    for (index_t i = 0; i < count_; ++i, p += padded(size)) {
+      parts_[static_cast<std::size_t>(i)] = Matrix<bfloat16>(p, x.extent(0), x.extent(1));
     }
-    evaluate_all(cuda, formulas(split_high, split_middle, split_low), outputs(parts_[0], parts_[1], parts_[2]),
-                 std::tuple(x));
+    if (count_ == 1) {
+      evaluate_all(cuda, formulas(split_high), outputs(parts_[0]), std::tuple(x));
+    } else {
+      evaluate_all(cuda, formulas(split_high, split_middle, split_low), outputs(parts_[0], parts_[1], parts_[2]),
+                   std::tuple(x));
+    }
   }
-  const std::array<Matrix<bfloat16>, 3>& parts() const { return parts_; }
+  std::span<const Matrix<bfloat16>> parts() const { return {parts_.data(), static_cast<std::size_t>(count_)}; }
 
   /// Rows of `columns` columns that fit.
   static index_t rows(const Cuda& cuda, index_t columns) {
     const auto bytes = static_cast<index_t>(cuda.panel().size());
-    return (bytes / 3 - pad * static_cast<index_t>(sizeof(bfloat16))) /
+    return (bytes / parts_of(cuda) - pad * static_cast<index_t>(sizeof(bfloat16))) /
            (static_cast<index_t>(sizeof(bfloat16)) * std::max<index_t>(1, columns));
   }
+  static index_t parts_of(const Cuda& cuda) { return cuda.mixed_products() == MixedProducts::exact ? 3 : 1; }
 
  private:
   static constexpr index_t pad = 64;
   static index_t padded(index_t n) { return (n + pad - 1) / pad * pad; }
-  std::array<Matrix<bfloat16>, 3> parts_;
+  index_t count_;
+  std::array<Matrix<bfloat16>, 3> parts_{};
 };
 
 /// Calls f(first row, part of these rows, is this the first part of all) for panels of x: high parts before low ones.
@@ -116,7 +122,8 @@ void for_split_panels(const Cuda& cuda, const Matrix<const float>& x, F&& f) {
   const index_t most = SplitPanel::rows(cuda, x.extent(1));
   if (most < 1) {
     throw Error("gemm: panel workspace", std::to_string(cuda.panel().size()) + " bytes",
-                "room for three bfloat16 rows of " + std::to_string(x.extent(1)) + " elements");
+                "room for " + std::to_string(SplitPanel::parts_of(cuda)) + " bfloat16 rows of " +
+                    std::to_string(x.extent(1)) + " elements");
   }
   for (index_t begin = 0; begin < x.extent(0); begin += most) {
     const index_t count = std::min(most, x.extent(0) - begin);
