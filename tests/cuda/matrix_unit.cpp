@@ -1,5 +1,6 @@
-// The matrix unit's fragments, every lane and register of them: one element at a time is 1, and the product says which it
-// was. Where an element lies is written here the other way round than in the header: from (row, column) to the register.
+// The matrix unit's fragments, every lane and register of them: one element at a time is 1, and the product says which
+// it was. Where an element lies is written here the other way round than in the header: from (row, column) to the
+// register.
 #include <doctest/doctest.h>
 
 #include <bit>

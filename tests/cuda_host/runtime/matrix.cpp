@@ -6,7 +6,8 @@
 #include "device_process.hpp"
 #include "shared_memory.hpp"
 
-// Products of small matrices: fragments are put together to whole matrices, as the PTX ISA says where each register lies.
+// Products of small matrices: fragments are put together to whole matrices, as the PTX ISA says where each register
+// lies.
 
 namespace cuda_host {
 namespace {

@@ -11,8 +11,8 @@
 
 namespace K3SPEC_NAMESPACE::cuda {
 
-/// 16 bytes: the first `bytes` are those at `from`, the others 0. Both addresses are multiples of 16, also where bytes is
-/// 0 and nothing is read.
+/// 16 bytes: the first `bytes` are those at `from`, the others 0. Both addresses are multiples of 16, also where bytes
+/// is 0 and nothing is read.
 __device__ inline void copy_async(void* shared, const void* from, unsigned bytes = 16) {
 #if defined(__CUDACC__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The instructions that multiply small matrices, a warp at a time, each as one function: all 32 lanes call it together.
-/// float has none here: TF32 would round its operands.
+/// The instructions that multiply small matrices, a warp at a time, each as one function: all 32 lanes call it
+/// together. float has none here: TF32 would round its operands.
 /// ```text
 /// lane l = 4·group + in_group                          register i of lane l is element (row, column)
 /// a [16, 16] bfloat16   2 to a register, row-major     (group + 8·[i is 1 or 3],  2·in_group + {0, 1} + 8·[i >= 2])
