@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <k3spec/core/host_device.hpp>
+#include <k3spec/core/instruction_set.hpp>
 
 namespace K3SPEC_NAMESPACE::cuda {
 
