@@ -7,6 +7,7 @@
 
 // backend/cuda: streams, memory, errors, launches, formulas, products, and the ops with kernels of their own
 #include <k3spec/backend/cuda/argmax.hpp>
+#include <k3spec/backend/cuda/async_copy.hpp>
 #include <k3spec/backend/cuda/attention.hpp>
 #include <k3spec/backend/cuda/device.hpp>
 #include <k3spec/backend/cuda/differentiate.hpp>
@@ -19,6 +20,7 @@
 #include <k3spec/backend/cuda/labels.hpp>
 #include <k3spec/backend/cuda/lanes.hpp>
 #include <k3spec/backend/cuda/launch.hpp>
+#include <k3spec/backend/cuda/matrix_unit.hpp>
 #include <k3spec/backend/cuda/memory.hpp>
 #include <k3spec/backend/cuda/move_rows.hpp>
 #include <k3spec/backend/cuda/operands.hpp>

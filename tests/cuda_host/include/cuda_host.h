@@ -25,6 +25,7 @@ void set_launch_limit(unsigned seconds);
 std::uint64_t launches();     ///< kernels that ran to their end
 std::uint64_t allocations();  ///< cudaMalloc and cudaMallocAsync so far
 std::size_t live_allocations();
+std::uint64_t copied_bytes();  ///< that kernels read by cp.async so far, zeros not counted
 
 inline constexpr std::size_t max_dynamic_shared_bytes = std::size_t{227} << 10U;
 inline constexpr std::size_t dynamic_shared_room = std::size_t{228} << 10U;

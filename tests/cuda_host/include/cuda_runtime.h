@@ -9,5 +9,6 @@
 #include "cuda_host/device.h"
 #include "cuda_host/intrinsics.h"
 #include "cuda_host/launch.h"
+#include "cuda_host/matrix.h"
 #include "cuda_host/typed_api.h"
 #include "cuda_host/warp.h"

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "async_copy.hpp"
 #include "block_state.hpp"
 #include "device_process.hpp"
 #include "isolate.hpp"
@@ -149,6 +150,7 @@ void set_order(unsigned (&list)[n], unsigned count, Order order, Random& random)
 }
 
 void begin_block() {
+  forget_copies();
   block.alive = block.count;
   block.arrived = block.barrier_sum = 0;
   std::memset(states, static_cast<int>(State::exited), sizeof states);  // lanes that do not exist

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "control.hpp"
+#include "cuda_host/matrix.h"
 #include "fibre.hpp"
 
 namespace cuda_host {
@@ -26,6 +27,8 @@ struct Thread {
   unsigned long long value, result;
   unsigned mask, source;
   detail::Meeting meeting;
+  detail::Collective work;  // and its operands
+  void* operands;
 };
 
 struct Warp {

@@ -59,6 +59,7 @@ cudaError_t run(const Asked& asked) {
 }  // namespace
 
 std::uint64_t launches() { return launch_count; }
+std::uint64_t copied_bytes() { return control == nullptr ? 0 : control->copied_bytes; }
 void set_launch_limit(unsigned seconds) { limit_seconds = seconds; }
 
 namespace detail {

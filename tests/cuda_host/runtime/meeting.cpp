@@ -11,6 +11,11 @@ namespace cuda_host {
 namespace {
 
 void finish_meeting(unsigned first, unsigned lanes) {
+  if (threads[first].meeting == detail::Meeting::collective) {
+    void* operands[warp_lanes];
+    for (unsigned l = 0; l < warp_lanes; ++l) operands[l] = threads[first + l].operands;
+    threads[first].work(operands);
+  }
   unsigned voted = 0;
   for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
@@ -44,12 +49,16 @@ void finish_meeting_if_complete(unsigned first, unsigned mask) {
 void check_meeting(const Thread& self, const Warp& warp, unsigned first, unsigned lane, const Source& here) {
   if ((self.mask >> lane & 1U) == 0)
     meeting_fault("a warp function whose mask leaves out the calling lane", here, nullptr);
-  if (self.meeting == detail::Meeting::shuffle && (self.mask & (warp.exited | ~warp.present)) != 0)
-    meeting_fault("a shuffle whose mask names a lane that has exited or does not exist", here, nullptr);
+  if ((self.mask & (warp.exited | ~warp.present)) != 0) {
+    if (self.meeting == detail::Meeting::shuffle)
+      meeting_fault("a shuffle whose mask names a lane that has exited or does not exist", here, nullptr);
+    if (self.meeting == detail::Meeting::collective)
+      meeting_fault("a matrix instruction in a warp of which a lane has exited or does not exist", here, nullptr);
+  }
   const unsigned others = warp.waiting & self.mask;
   if (others == 0) return;
   const Thread& other = threads[first + static_cast<unsigned>(std::countr_zero(others))];  // one stands for all
-  if (other.mask != self.mask || other.meeting != self.meeting)
+  if (other.mask != self.mask || other.meeting != self.meeting || other.work != self.work)
     meeting_fault("lanes of one mask meet at different warp functions or with different masks", here, &other.where);
 }
 
@@ -68,28 +77,47 @@ void exit_warp(unsigned thread) {
     if ((other.mask >> lane & 1U) == 0) continue;
     if (other.meeting == detail::Meeting::shuffle)
       meeting_fault("a lane exits that a shuffle waits for", other.where, nullptr);
+    if (other.meeting == detail::Meeting::collective)
+      meeting_fault("a lane exits that a matrix instruction waits for", other.where, nullptr);
     finish_meeting_if_complete(first, other.mask);
   }
 }
 
+namespace {
+
+/// Of the running thread, whose part of the meeting is written down but for what every meeting has.
+unsigned long long meet_here(detail::Meeting kind, unsigned mask, const Source& here) {
+  const unsigned lane = current % warp_lanes, first = current - lane;
+  Warp& warp = warps[current / warp_lanes];
+  Thread& self = threads[current];
+  self.mask = mask;
+  self.meeting = kind;
+  check_meeting(self, warp, first, lane, here);
+  warp.waiting |= 1U << lane;
+  states[current] = State::at_meeting;
+  finish_meeting_if_complete(first, mask);
+  wait(here);
+  return self.result;
+}
+
+}  // namespace
+
 namespace detail {
+
+void meet_all(Collective work, void* operands, const char* file, unsigned int line) {
+  require_device("a matrix instruction");
+  threads[current].work = work;
+  threads[current].operands = operands;
+  meet_here(Meeting::collective, ~0U, {file, line});
+}
 
 unsigned long long meet(Meeting kind, unsigned int mask, unsigned long long value, unsigned int source,
                         const char* file, unsigned int line) {
   require_device("a warp function");
-  const unsigned lane = current % warp_lanes, first = current - lane;
-  Warp& warp = warps[current / warp_lanes];
-  Thread& self = threads[current];
-  self.value = value;
-  self.mask = mask;
-  self.source = source;
-  self.meeting = kind;
-  check_meeting(self, warp, first, lane, {file, line});
-  warp.waiting |= 1U << lane;
-  states[current] = State::at_meeting;
-  finish_meeting_if_complete(first, mask);
-  wait({file, line});
-  return self.result;
+  threads[current].value = value;
+  threads[current].source = source;
+  threads[current].work = nullptr;
+  return meet_here(kind, mask, {file, line});
 }
 
 void check_width(int width, const char* file, unsigned int line) {

@@ -7,6 +7,7 @@
 #include "block.hpp"
 #include "control.hpp"
 #include "cuda_host.h"
+#include "cuda_host/matrix.h"
 #include "device_process.hpp"
 #include "isolate.hpp"
 #include "sanitizer.hpp"
@@ -22,7 +23,16 @@ std::uint64_t dynamic_begin[max_dynamic];
 std::uint64_t dynamic_bytes = 0;
 std::uint64_t static_begin = 0;
 
+// For kernels that ask where it is.
+alignas(page) thread_local unsigned char unnamed[dynamic_shared_room];
+const bool registered = register_dynamic_shared([]() -> void* { return static_cast<void*>(unnamed); });
+
 }  // namespace
+
+void* dynamic_shared() {
+  require_device("dynamic shared memory");
+  return unnamed;
+}
 
 bool register_dynamic_shared(void* (*address)()) {
   if (dynamic_count < max_dynamic) dynamic_variables[dynamic_count++] = address;
@@ -53,6 +63,19 @@ void poison_shared() {
   }
   for (std::size_t i = 0; i < dynamic_count; ++i)
     std::memset(pointer_to(dynamic_begin[i]), shared_poison, dynamic_bytes);
+}
+
+bool in_shared(std::uint64_t address, std::uint64_t bytes) {
+  const auto holds = [&](std::uint64_t begin, std::uint64_t size) {
+    return address >= begin && address + bytes <= begin + size;
+  };
+  for (std::size_t i = 0; i < control->shared_span_count; ++i) {
+    if (holds(static_begin + control->shared_spans[i].offset, control->shared_spans[i].size)) return true;
+  }
+  for (std::size_t i = 0; i < dynamic_count; ++i) {
+    if (holds(dynamic_begin[i], dynamic_bytes)) return true;
+  }
+  return false;
 }
 
 void check_shared() {

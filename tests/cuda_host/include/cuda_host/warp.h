@@ -10,7 +10,7 @@
 
 namespace cuda_host::detail {
 
-enum class Meeting : unsigned char { sync, shuffle, ballot, any, all };
+enum class Meeting : unsigned char { sync, shuffle, ballot, any, all, collective };
 
 /// The lanes of `mask` meet; the result is the value of lane `source` (shuffle) or the lanes whose value is not zero.
 unsigned long long meet(Meeting kind, unsigned int mask, unsigned long long value, unsigned int source,
