@@ -185,9 +185,9 @@ class Data:
 
 
 def read_safetensors(path, ending=""):
-    """NumPy arrays by name, of names that end so, and the metadata. bfloat16 is uint16."""
+    """NumPy arrays by name, of names that end so, and the metadata. bfloat16 is uint16, float8 uint8."""
     kinds = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1", "BF16": "<u2", "U16": "<u2",
-             "BOOL": "u1", "F16": "<f2"}
+             "BOOL": "u1", "F16": "<f2", "F8_E4M3": "u1"}
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
     try:

@@ -30,6 +30,7 @@ class StateStorage {
   using A = accumulate_t<T>;
 
  public:
+  /// How states are kept.
   /// \param dtype  that they are kept as: of T, or one of the two that are narrower
   /// \param width  numbers of a state
   StateStorage(DType dtype, index_t width) : dtype_(dtype), width_(width) {}
