@@ -12,6 +12,7 @@
 #include <k3spec/io/outputs.hpp>
 #include <k3spec/io/target_config.hpp>
 #include <k3spec/run/capture.hpp>
+#include <k3spec/run/capture_folder.hpp>
 #include <k3spec/run/run_sources.hpp>
 #include <k3spec/target/load.hpp>
 
@@ -72,8 +73,8 @@ void add_flags(examples::Arguments& arguments, Options& o) {
   arguments.number("--eval-windows", o.eval_windows, Range<index_t>{1}, "Windows of held-out data to capture, at most");
   arguments.number("--batch", o.batch, TrainSettings::batch_range,
                    "Windows that go through the target together; the results do not depend on it");
-  arguments.one_of("--dtype", o.dtype, {"float", "bfloat16"},
-                   "What the states are written as; of bfloat16 a run has other bits than beside the target");
+  arguments.one_of("--dtype", o.dtype, {"float", "bfloat16", "float8_e4m3fn"},
+                   "What the states are written as; of narrower ones a run has other bits than beside the target");
   arguments.number("--shard-windows", o.shard_windows, Range<index_t>{1}, "Windows of a file")
       ->default_str("as many as make 64 MB");
   examples::add_weights_option(arguments, o.weights);
@@ -142,7 +143,7 @@ FeaturePlan plan_of(const Options& o, const Cpu& cpu, const TrainSettings& s, co
                     const TokenData& heldout, FeaturePlan plan) {
   check_windows(train, s, 1), check_windows(heldout, s, 1);
   plan.target = io::target_config_json<complete_target_t<TargetConfig>>(dtype_of<float>);
-  plan.dtype = o.dtype == "float" ? DType::F32 : DType::BF16;
+  plan.dtype = o.dtype == "float" ? DType::F32 : o.dtype == "bfloat16" ? DType::BF16 : DType::F8_E4M3;
   plan.length = o.length, plan.packing = o.packing, plan.sampling = o.sampling;
   plan.training = data_fingerprint(cpu, train, o.packing), plan.held_out = data_fingerprint(cpu, heldout, o.packing);
   plan.training_windows = windows_of(train, s);

@@ -35,7 +35,7 @@ from dump_module import save
 MASK = (1 << 64) - 1
 BLOCK = 1 << 20  # bytes that are hashed on their own
 SHARD_BYTES = 1 << 26
-STATES = {"float": ("F32", torch.float32), "bfloat16": ("BF16", torch.bfloat16)}
+STATES = {"float": ("F32", torch.float32), "bfloat16": ("BF16", torch.bfloat16), "float8_e4m3fn": ("F8_E4M3", torch.uint8)}
 
 
 class Refused(Exception):
@@ -185,9 +185,9 @@ class Data:
 
 
 def read_safetensors(path, ending=""):
-    """NumPy arrays by name, of names that end so, and the metadata. bfloat16 is uint16."""
+    """NumPy arrays by name, of names that end so, and the metadata. bfloat16 is uint16, float8 uint8."""
     kinds = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1", "BF16": "<u2", "U16": "<u2",
-             "BOOL": "u1", "F16": "<f2"}
+             "BOOL": "u1", "F16": "<f2", "F8_E4M3": "u1"}
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
     try:
@@ -235,6 +235,23 @@ def read_data(path):
 
 
 # ---- The cache
+
+# The numbers of float8_e4m3fn that are not negative, in the order of their bits; what is between two goes to the nearer.
+FLOAT8 = numpy.array([(i % 8) * 2.0**-9 if i < 8 else (8 + i % 8) * 2.0 ** (i // 8 - 10) for i in range(127)])
+
+
+def to_float8(states):
+    """Finite states [n, width] -> their bits, and what each is to be multiplied by: its largest number's share of 448."""
+    numbers = states.numpy()
+    largest = numpy.abs(numbers).max(1, initial=0)
+    scales = numpy.maximum(largest / numpy.float32(448), numpy.float32(2.0**-126))
+    scaled = numbers / scales[:, None]
+    between = (FLOAT8[1:] + FLOAT8[:-1]) / 2
+    magnitudes = numpy.abs(scaled).astype(numpy.float64)
+    bits = numpy.searchsorted(between, magnitudes)
+    odd = bits % 2 == 1  # of two that are as near, the even one
+    bits += odd & (magnitudes == numpy.append(between, numpy.inf)[bits])
+    return torch.from_numpy((bits + 128 * numpy.signbit(scaled)).astype(numpy.uint8)), torch.from_numpy(scales)
 
 
 def taps_of(draft, layers, layer_ids, stream, count):
@@ -288,8 +305,9 @@ class FeatureCache:
                 raise Refused(name, "not enough tokens", f"a window of {length}")
         self.windows = [(train, pieces) for pieces in windows[0]] + [(heldout, pieces) for pieces in windows[1]]
         kind, self.type = STATES[dtype]
+        self.scaled = kind == "F8_E4M3"
         number = torch.zeros(0, dtype=self.type).element_size()
-        self.bytes_per_token = (12 if apart else 8) + (len(taps) + 1) * self.hidden * number
+        self.bytes_per_token = (12 if apart else 8) + (len(taps) + 1) * (self.hidden * number + (4 if self.scaled else 0))
         shard = shard_windows or max(1, SHARD_BYTES // (self.bytes_per_token * length))
         self.plan = {
             "format": 1,
@@ -328,7 +346,8 @@ class FeatureCache:
         for _, tensor in sorted(tensors.items()):
             checksum = mix(checksum, fingerprint(as_bytes(tensor.reshape(-1))))
         path = os.path.join(self.folder, name)
-        save(path, tensors, {"capture": self.id, "checksum": f"{checksum:016x}"})
+        kinds = {name: "F8_E4M3" for name in ("last", "tapped") if self.scaled and name in tensors}
+        save(path, tensors, {"capture": self.id, "checksum": f"{checksum:016x}"}, kinds)
         with open(path, "rb") as file:
             data = file.read()
         self.files.append({"name": name, "bytes": len(data), "checksum": f"{fingerprint(data):016x}"})
@@ -359,7 +378,14 @@ class FeatureCache:
                 tapped[row : row + n] = torch.cat(of_taps, 1)
                 top[row : row + n] = torch.argmax(post_norm @ self.tables["lm_head"].T, 1).to(torch.int32)
                 at += n
-        tensors = {"ids": ids, "last": last.to(self.type), "tapped": tapped.to(self.type), "top": top}
+        tensors = {"ids": ids, "top": top}
+        for name, wide in (("last", last), ("tapped", tapped)):
+            if self.scaled:
+                bits, scales = to_float8(wide.reshape(-1, self.hidden))
+                tensors[name] = bits.reshape(wide.shape)
+                tensors[f"{name}_scale"] = scales if name == "last" else scales.reshape(len(wide), -1)
+            else:
+                tensors[name] = wide.to(self.type)
         if self.apart:
             tensors["seq_lens"] = lengths
         return tensors

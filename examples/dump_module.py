@@ -42,15 +42,18 @@ _DTYPES = {
 }
 
 
-def save(path, tensors, metadata):
-    """Write tensors by name; `path` is as it was if that fails. metadata: strings by name."""
+def save(path, tensors, metadata, kinds=None):
+    """Write tensors by name; `path` is as it was if that fails. metadata: strings by name. kinds: by name, what those are
+    called whose bytes are numbers that PyTorch may not know."""
+    kinds = kinds or {}
     header, offset, kept = {"__metadata__": metadata}, 0, []
     for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
         if tensor.dtype not in _DTYPES:
             raise TypeError(f"{name}: found {tensor.dtype}, wanted one of {', '.join(map(str, _DTYPES))}")
         plain = tensor.detach().cpu().contiguous()
         size = plain.numel() * plain.element_size()
-        header[name] = {"dtype": _DTYPES[plain.dtype], "shape": list(plain.shape), "data_offsets": [offset, offset + size]}
+        kind = kinds.get(name, _DTYPES[plain.dtype])
+        header[name] = {"dtype": kind, "shape": list(plain.shape), "data_offsets": [offset, offset + size]}
         kept.append((plain, size))
         offset += size
     text = json.dumps(header, separators=(",", ":")).encode()

@@ -40,15 +40,22 @@ for kind in eagle3 dflash dspark; do
   same "$at/running/latest" "$at/cached.resumed/latest"
 done
 
-# In bfloat16 half the bytes, and a draft that is not the same, which is said; of floats nothing is said.
+# Half the bytes in bfloat16, a quarter and a scale in float8_e4m3fn, and a draft that is not the same, which is said; of
+# floats nothing is said.
 [[ "$output" != *rounded* ]] || fail "floats: $output"
-narrow=(--target "$tiny" "${data[@]}" --config k3_tiny::DSpark --length 24 --eval-windows 4 --dtype bfloat16)
-expect_of capture 0 " $((4 + 4 + (1 + 3) * 128 * 2)) bytes per token" "${narrow[@]}" --out "$dir/narrow"
-expect_of capture 1 "states: dtype: found \"F32\", wanted \"BF16\", as this capture would have it" "${narrow[@]}" --out "$dir/dspark/cache"
-small=(--draft dspark --batch 2 --eval-windows 4 --eval-every 3 --steps 6 --save-every 3 --anchors 3)
-expect_of train_draft 0 "features: states in BF16, rounded: not the bits of a run beside the target" \
-  --features "$dir/narrow" "${small[@]}" --out "$dir/of_narrow"
-cmp -s "$dir/dspark/cached/step-00000006/model.safetensors" "$dir/of_narrow/latest/model.safetensors" && fail "bfloat16: the same bits"
+narrower() {  # dtype, its name in the cache, bytes of a state
+  local at="$dir/narrow.$1"
+  local narrow=(--target "$tiny" "${data[@]}" --config k3_tiny::DSpark --length 24 --eval-windows 4 --dtype "$1")
+  expect_of capture 0 " $((4 + 4 + (1 + 3) * $3)) bytes per token" "${narrow[@]}" --out "$at"
+  expect_of capture 1 "states: dtype: found \"F32\", wanted \"$2\", as this capture would have it" "${narrow[@]}" --out "$dir/dspark/cache"
+  small=(--draft dspark --batch 2 --eval-windows 4 --eval-every 3 --steps 6 --save-every 3 --anchors 3)
+  expect_of train_draft 0 "features: states in $2, rounded: not the bits of a run beside the target" \
+    --features "$at" "${small[@]}" --out "$at/draft"
+  cmp -s "$dir/dspark/cached/step-00000006/model.safetensors" "$at/draft/latest/model.safetensors" && fail "$1: the same bits"
+  return 0
+}
+narrower bfloat16 BF16 $((128 * 2))
+narrower float8_e4m3fn F8_E4M3 $((128 + 4))
 
 # What is another one is refused, before anything is loaded.
 cache="$dir/dspark/cache" json="$dir/dspark/cache/features.json"

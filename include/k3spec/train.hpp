@@ -60,6 +60,7 @@
 #include <k3spec/run/block_batches.hpp>
 #include <k3spec/run/block_methods.hpp>
 #include <k3spec/run/capture.hpp>
+#include <k3spec/run/capture_folder.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/eagle3_method.hpp>
 #include <k3spec/run/fresh_draft.hpp>

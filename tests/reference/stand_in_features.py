@@ -19,17 +19,24 @@ def load_cache(folder):
     return plan, {one["name"]: df.read_safetensors(os.path.join(folder, one["name"]))[0] for one in plan["files"]}
 
 
+def of_shard(shard, name):
+    """States [rows, ...]; the bytes of their scales, where they have these, behind them."""
+    states, scales = shard[name], shard.get(f"{name}_scale")
+    return states if scales is None else numpy.hstack([states, scales.reshape(len(states), -1).view(numpy.uint8)])
+
+
 def sequences(plan, files):
     """(ids, last, tapped, whether held out) of each document of each window, in their order."""
     window, apart = 0, plan["windows"]["packing"] == "apart"
     for name in sorted(name for name in files if name.startswith("states-")):
         shard = files[name]
+        last, tapped = of_shard(shard, "last"), of_shard(shard, "tapped")
         for w, ids in enumerate(shard["ids"]):
             lengths = shard["seq_lens"][w] if apart else [len(ids)]
             at = 0
             for n in (int(n) for n in lengths if n):
                 row = w * len(ids) + at
-                yield (ids[at : at + n], shard["last"][row : row + n], shard["tapped"][row : row + n],
+                yield (ids[at : at + n], last[row : row + n], tapped[row : row + n],
                        window >= plan["windows"]["training"])
                 at += n
             window += 1

@@ -89,7 +89,7 @@ TEST_CASE("a cache of another target, type, state or window is refused by name")
   CHECK_THROWS_WITH_AS((StoredFeatures<Wider, float>(Cpu{1}, directory / "cache")), doctest::Contains("vocab_size"),
                        Error);
   CHECK_THROWS_WITH_AS((StoredFeatures<Target, double>(Cpu{1}, directory / "cache")),
-                       (file + ": states: dtype: found F32, wanted F64 or BF16").c_str(), Error);
+                       (file + ": states: dtype: found F32, wanted F64, BF16 or F8_E4M3").c_str(), Error);
   const Stored stored(Cpu{1}, directory / "cache");
   const auto states = [&](const std::vector<Tap>& own, const StatesSize& size) {
     return States(TeachingTarget<Target, float>(Cpu{1}, stored), own, size);
@@ -153,13 +153,25 @@ double nearest_of_8_digits(double x) {
   return std::abs(nearest) < std::ldexp(1.0, 128) ? nearest : std::copysign(HUGE_VAL, x);
 }
 
+/// The multiple of a scale by the number of 4 binary digits, 448 at most, as float8_e4m3fn has them, that is nearest to
+/// their quotient in A.
+template <class A>
+double nearest_of_4_digits(double x, double scale) {
+  const double share = std::abs(static_cast<double>(static_cast<A>(x) / static_cast<A>(scale)));
+  const double unit = std::ldexp(1.0, std::max(share == 0 ? -6 : std::ilogb(share), -6) - 3);
+  return std::copysign(std::nearbyint(share / unit) * unit * scale, x);
+}
+double scale_of(double largest) { return std::max(static_cast<float>(largest / 448), 0x1p-126F); }
+
 template <class T>
-std::vector<T> read_back(const StateStorage<T>& storage, const std::vector<T>& numbers) {
-  const auto count = static_cast<index_t>(numbers.size());
-  std::vector<std::byte> stored(storage.bytes(count));
+std::vector<T> read_back(DType type, index_t width, const std::vector<T>& numbers) {
+  const StateStorage<T> storage(type, width);
+  const auto count = static_cast<index_t>(numbers.size()), states = width == 0 ? 0 : count / width;
+  std::vector<std::byte> stored(storage.bytes(states));
+  std::vector<float> scales(static_cast<std::size_t>(states));
   std::vector<T> out(numbers.size());
-  storage.store(numbers.data(), count, stored.data());
-  storage.load(Cpu{1}, stored.data(), Vector<T>(out.data(), count));
+  storage.store(numbers.data(), states, stored.data(), scales.data());
+  storage.load(Cpu{1}, stored.data(), scales.data(), Vector<T>(out.data(), count));
   return out;
 }
 
@@ -178,21 +190,34 @@ void same_states(DType stored_as) {
   const StatesSize size{1, p.length, p.packing};
   TargetStates<Target, T> runs(test::small_target<T>(), taps, size);
   TargetStates<Target, T> cached(TeachingTarget<Target, T>(Cpu{1}, stored), taps, size);
-  const auto nearest = [&](double x) { return stored.rounded() ? nearest_of_8_digits(x) : x; };
   TextCutter cutter(FeatureCapture<Target, T>::settings(p));  // a window at a time
   const TokenData train = text.train();
   for (index_t w = 0; w < p.training_windows; ++w) {
     const TextWindows window = cutter.of_evaluation(train, w);
     runs.run(Cpu{1}, window), cached.run(Cpu{1}, window);
     index_t other = 0, narrowed = 0;
-    const auto compare = [&](const T* of_run, const T* of_cache, index_t count) {
-      for (index_t i = 0; i < count; ++i) {
+    const auto compare = [&](const T* of_run, const T* of_cache) {
+      constexpr index_t hidden = Target::hidden_size;
+      double largest = 0;
+      for (index_t i = 0; i < hidden; ++i) largest = std::max(largest, std::abs(static_cast<double>(of_run[i])));
+      for (index_t i = 0; i < hidden; ++i) {
         const auto was = static_cast<double>(of_run[i]), is = static_cast<double>(of_cache[i]);
-        other += is == nearest(was) ? 0 : 1, narrowed += is == was ? 0 : 1;
+        double wanted = was;
+        if (stored_as == DType::BF16) wanted = nearest_of_8_digits(was);
+        if (stored_as == DType::F8_E4M3) {
+          const auto number =
+              static_cast<accumulate_t<T>>(nearest_of_4_digits<accumulate_t<T>>(was, scale_of(largest)));
+          wanted = static_cast<double>(static_cast<T>(number));
+        }
+        other += is == wanted ? 0 : 1, narrowed += is == was ? 0 : 1;
       }
     };
-    compare(runs.last().data(), cached.last().data(), runs.last().size());
-    compare(runs.tapped().data(), cached.tapped().data(), runs.tapped().size());
+    for (index_t r = 0; r < p.length; ++r) {
+      compare(runs.last().row(r), cached.last().row(r));
+      for (index_t t = 0; t < 2; ++t) {
+        compare(&runs.tapped()(r, t * Target::hidden_size), &cached.tapped()(r, t * Target::hidden_size));
+      }
+    }
     CHECK(other == 0);
     CHECK((narrowed > 0) == stored.rounded());
     std::vector<index_t> top(static_cast<std::size_t>(p.length)), wanted(top.size());
@@ -215,9 +240,10 @@ TEST_CASE("states are kept as they are, or as the nearest bfloat16") {
                          -1e300, 0x1p-126, 0x1p-133, 0x1p-134, 0x1.8p-134, -0x1p-150, 1e-300, 3.14159265358979}) {
     numbers.push_back(x);
   }
-  const auto kept = read_back(StateStorage<double>(DType::F64), numbers);
+  const auto count = static_cast<index_t>(numbers.size());
+  const auto kept = read_back(DType::F64, count, numbers);
   CHECK(std::memcmp(kept.data(), numbers.data(), numbers.size() * sizeof(double)) == 0);
-  const auto rounded = read_back(StateStorage<double>(DType::BF16), numbers);
+  const auto rounded = read_back(DType::BF16, count, numbers);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     CAPTURE(numbers[i]);
     CHECK(rounded[i] == nearest_of_8_digits(numbers[i]));
@@ -225,19 +251,56 @@ TEST_CASE("states are kept as they are, or as the nearest bfloat16") {
   }
   std::vector<float> many(2500);  // more than are sent at a time
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::sin(static_cast<float>(i)) * 1e3F;
-  const auto back = read_back(StateStorage<float>(DType::BF16), many);
+  const auto back = read_back(DType::BF16, 1250, many);
   for (std::size_t i = 0; i < many.size(); ++i) REQUIRE(back[i] == nearest_of_8_digits(many[i]));
   const std::vector<float> nan{std::numeric_limits<float>::quiet_NaN()};
-  CHECK(std::isnan(read_back(StateStorage<float>(DType::BF16), nan)[0]));
-  CHECK(std::isnan(read_back(StateStorage<double>(DType::BF16), std::vector<double>{inf - inf})[0]));
-  CHECK(read_back(StateStorage<bfloat16>(DType::BF16), std::vector<bfloat16>{}).empty());
-  CHECK_FALSE(StateStorage<bfloat16>(DType::BF16).narrow());
+  CHECK(std::isnan(read_back(DType::BF16, 1, nan)[0]));
+  CHECK(std::isnan(read_back(DType::BF16, 1, std::vector<double>{inf - inf})[0]));
+  CHECK(read_back(DType::BF16, 3, std::vector<bfloat16>{}).empty());
+  CHECK_FALSE(StateStorage<bfloat16>(DType::BF16, 3).narrow());
 }
 
-TEST_CASE("a cache gives the states of a target in double, float and bfloat16, or the nearest bfloat16") {
-  same_states<double>(DType::F64), same_states<double>(DType::BF16);
-  same_states<float>(DType::F32), same_states<float>(DType::BF16);
-  same_states<bfloat16>(DType::BF16);
+TEST_CASE("states are kept as the nearest float8_e4m3fn of what a scale for each leaves") {
+  // Of each state the largest number is 448 times a power of two, so that ties are ties: 17 / 16 goes down, 19 / 16 up;
+  // one state of zeros, one so small that its scale is the least there is, one of a large and many small numbers.
+  constexpr index_t width = 5;
+  std::vector<double> numbers{448,   1.0625, 1.1875, -1.0625,  1 / 1024., 448 * 8., 8.5,       -9.5, 0.01, 8.0 / 1024,
+                              0.0,   -0.0,   0.0,    0.0,      0.0,       1e-43,    -0x1p-149, 0.0,  0.0,  1e-43,
+                              -3e38, 1.0,    1e36,   -1.23e35, 7.77e37,   0.1,      -0.2,      0.3,  0.4,  -0.05};
+  const auto wanted_of = [&]<class A>(std::size_t i, A) {
+    const auto state = numbers.begin() + static_cast<std::ptrdiff_t>(i / width * width);
+    double largest = 0;
+    std::for_each(state, state + width, [&](double x) { largest = std::max(largest, std::abs(x)); });
+    return nearest_of_4_digits<A>(numbers[i], scale_of(largest));
+  };
+  CHECK(wanted_of(1, 0.0) == 1);
+  CHECK(wanted_of(2, 0.0) == 1.25);
+  const auto doubles = read_back(DType::F8_E4M3, width, numbers);
+  const auto floats = read_back(DType::F8_E4M3, width, std::vector<float>(numbers.begin(), numbers.end()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CAPTURE(i);
+    CHECK(doubles[i] == wanted_of(i, 0.0));
+    CHECK(std::signbit(doubles[i]) == std::signbit(numbers[i]));
+    numbers[i] = static_cast<double>(static_cast<float>(numbers[i]));
+    CHECK(floats[i] == static_cast<float>(wanted_of(i, 0.0F)));
+  }
+  // What a double has behind a float's tie.
+  const auto near = read_back(DType::F8_E4M3, 3, std::vector<double>{448, 1.0625 + 0x1p-40, 1.1875 - 0x1p-40});
+  CHECK(near == std::vector<double>{448, 1.125, 1.125});
+  // States that are longer than what is sent at a time.
+  std::vector<float> many(2 * 1500);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::sin(static_cast<float>(i)) * (i < 1500 ? 1e3F : 448.0F);
+  many[1700] = 448;
+  const auto back = read_back(DType::F8_E4M3, 1500, many);
+  for (std::size_t i = 1500; i < many.size(); ++i) REQUIRE(back[i] == nearest_of_4_digits<float>(many[i], 1));
+  CHECK(std::abs(back[1499] - many[1499]) <= std::abs(many[1499]) / 16);
+  CHECK(read_back(DType::F8_E4M3, 7, std::vector<bfloat16>{}).empty());
+}
+
+TEST_CASE("a cache gives the states of a target in double, float and bfloat16, or the nearest narrower ones") {
+  same_states<double>(DType::F64), same_states<double>(DType::BF16), same_states<double>(DType::F8_E4M3);
+  same_states<float>(DType::F32), same_states<float>(DType::BF16), same_states<float>(DType::F8_E4M3);
+  same_states<bfloat16>(DType::BF16), same_states<bfloat16>(DType::F8_E4M3);
 }
 
 TEST_CASE("beside a cache only the states count as memory") {
@@ -247,18 +310,22 @@ TEST_CASE("beside a cache only the states count as memory") {
   CHECK(States::bytes({2, 7}, 3) > kept);
 }
 
-TEST_CASE("states of another type than the target's or bfloat16 are not captured; tables keep the target's") {
+TEST_CASE("states of another type than the target's or a narrower one are not captured; tables keep the target's") {
   const test::FeatureText text;
   const test::TemporaryDirectory directory;
   auto p = test::feature_plan(text, {{Tap::What::running_sum, 1}},
                               test::feature_settings(Packing::none, WindowSampling::shuffled));
-  CHECK_THROWS_WITH_AS(p.check_dtype(DType::BF16, "f"), "f: states: dtype: found F32, wanted BF16", Error);
+  CHECK_THROWS_WITH_AS(p.check_dtype(DType::BF16, "f"), "f: states: dtype: found F32, wanted BF16 or F8_E4M3", Error);
   const std::uint64_t wide = p.bytes_per_token(Target::hidden_size);
   p.dtype = DType::F64;
   CHECK_THROWS_WITH_AS(test::capture(text, p, directory / "none"),
-                       doctest::Contains("features.json: states: dtype: found F64, wanted F32 or BF16"), Error);
+                       doctest::Contains("features.json: states: dtype: found F64, wanted F32, BF16 or F8_E4M3"),
+                       Error);
   p.dtype = DType::BF16;
   CHECK(p.bytes_per_token(Target::hidden_size) == wide - 2 * 27 * 2);
+  p.dtype = DType::F8_E4M3;
+  CHECK(p.bytes_per_token(Target::hidden_size) == 8 + 2 * (27 + 4));
+  p.dtype = DType::BF16;
   REQUIRE(test::capture(text, p, directory / "cache"));
   CHECK_THROWS_WITH_AS((StoredFeatures<Target, bfloat16>(Cpu{1}, directory / "cache")),
                        doctest::Contains("'embed_tokens': element type: found F32, wanted BF16"), Error);

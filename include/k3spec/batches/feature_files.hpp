@@ -9,7 +9,9 @@
 /// tables.safetensors        embed_tokens and lm_head [vocabulary, hidden]
 /// states-00000.safetensors  of each window of a shard, n in all, R = n · length, row by row: ids [n, length],
 ///                           seq_lens [n, length] where documents are apart, tapped [R, taps · hidden], last
-///                           [R, hidden], post-norm, top [R], the target's choice of the next token
+///                           [R, hidden], post-norm, top [R], the target's choice of the next token; where states
+///                           are float8_e4m3fn also tapped_scale [R, taps] and last_scale [R], by which they are
+///                           multiplied
 /// ```
 /// defines: FeatureFiles, bytes_fingerprint, FeatureManifest
 

@@ -14,6 +14,7 @@
 
 #include <k3spec/batches/documents.hpp>
 #include <k3spec/batches/fingerprint.hpp>
+#include <k3spec/batches/state_storage.hpp>
 #include <k3spec/batches/window_sampling.hpp>
 #include <k3spec/config/conventions.hpp>
 #include <k3spec/core/dtype.hpp>
@@ -142,11 +143,12 @@ struct FeaturePlan {
   index_t count_of(index_t shard) const { return std::min(shard_windows, windows() - first_of(shard)); }
 
   /// What each token takes in the files of states: its id, its document's length where documents are apart, the
-  /// target's choice, and the states of `hidden` numbers each.
+  /// target's choice, and the states of `hidden` numbers each, with their scales.
   std::uint64_t bytes_per_token(index_t hidden) const {
-    const std::uint64_t ids = packing == Packing::apart ? 12 : 8;
-    return ids + (taps.size() + 1) * static_cast<std::uint64_t>(hidden) * size_of(dtype);
+    const std::uint64_t ids = packing == Packing::apart ? 12 : 8, scale = has_scales() ? sizeof(float) : 0;
+    return ids + (taps.size() + 1) * (static_cast<std::uint64_t>(hidden) * size_of(dtype) + scale);
   }
+  bool has_scales() const { return is_scaled(dtype); }
 
   io::json to_json() const {
     const auto word = []<class E>(E value) { return names_of<E>[static_cast<std::size_t>(value)]; };
@@ -203,11 +205,11 @@ struct FeaturePlan {
   void check_sampling(WindowSampling wanted, const std::string& file) const {
     check_named("windows: sampling", sampling, wanted, file);
   }
-  /// States of a run's type, or rounded to bfloat16.
+  /// States of a run's type, or rounded to bfloat16 or float8_e4m3fn.
   void check_dtype(DType wanted, const std::string& file) const {
-    if (dtype == wanted || dtype == DType::BF16) return;
+    if (dtype == wanted || dtype == DType::BF16 || dtype == DType::F8_E4M3) return;
     throw Error(file + ": states: dtype", name(dtype),
-                std::string(name(wanted)) + (wanted == DType::BF16 ? "" : " or BF16"));
+                std::string(name(wanted)) + (wanted == DType::BF16 ? " or F8_E4M3" : ", BF16 or F8_E4M3"));
   }
   void check_target(Fingerprint wanted, const std::string& file) const {
     check_fingerprint("target: fingerprint", target_fingerprint, wanted, "the target's", file);
@@ -237,7 +239,7 @@ struct FeaturePlan {
   }
 
   void read_states(const detail::PlanReader& from) {
-    static constexpr std::array<std::string_view, 3> types{"F32", "F64", "BF16"};
+    static constexpr std::array<std::string_view, 4> types{"F32", "F64", "BF16", "F8_E4M3"};
     layers = from.ids("layers");
     layer_ids = from.named<LayerIds>("layer_ids"), aux_stream = from.named<AuxStream>("aux_stream");
     from.one_of("last", std::array<std::string_view, 1>{last_state});

@@ -125,18 +125,19 @@ class StoredFeatures {
   template <Device D, class Windows>
   void read(const D& device, const Windows& windows, const Rows<element_t<D, T>, hidden>& last,
             const Matrix<element_t<D, T>>& tapped) const {
-    const index_t length = plan().length, width = static_cast<index_t>(plan().taps.size()) * hidden;
+    const index_t length = plan().length, taps = static_cast<index_t>(plan().taps.size());
     require_rows("features: last", last, rows_of(windows));
-    require_shape("features: tapped", tapped, rows_of(windows), width);
+    require_shape("features: tapped", tapped, rows_of(windows), taps * hidden);
     for (index_t b = 0; b < windows.ids.extent(0); ++b) {
       const Place at = find(windows, b);
       const Shard& shard = shard_at(at);
-      const StateStorage<T>& storage = content_->storage;
-      const auto send = [&](const std::byte* from, element_t<D, T>* to, index_t count) {
-        storage.load(device, from, Vector<element_t<D, T>>(to, count));
+      const auto send = [&](const States& from, index_t first, element_t<D, T>* to, index_t states) {
+        const float* const scales = from.scales == nullptr ? nullptr : from.scales + first;
+        const Vector<element_t<D, T>> numbers(to, states * hidden);
+        content_->storage.load(device, from.bytes + content_->storage.bytes(first), scales, numbers);
       };
-      send(shard.last + storage.bytes(at.row * hidden), last.row(b * length), length * hidden);
-      send(shard.tapped + storage.bytes(at.row * width), tapped.row(b * length), length * width);
+      send(shard.last, at.row, last.row(b * length), length);
+      send(shard.tapped, at.row * taps, tapped.row(b * length), length * taps);
     }
   }
 
@@ -152,23 +153,33 @@ class StoredFeatures {
   }
 
  private:
+  /// As the storage has them. scales: none where there are none
+  struct States {
+    const std::byte* bytes;
+    const float* scales;
+  };
   struct Shard {
     detail::FeatureFile file;
     const std::int32_t *ids, *seq_lens, *top;  // seq_lens: none where windows are one document
-    const std::byte *tapped, *last;            // as the storage has them
+    States tapped, last;
 
     Shard(const std::filesystem::path& path, const FeaturePlan& plan, index_t windows) : file(path) {
-      const index_t rows = windows * plan.length, width = static_cast<index_t>(plan.taps.size()) * hidden;
+      const index_t rows = windows * plan.length, taps = static_cast<index_t>(plan.taps.size());
       ids = file.tensor<std::int32_t>("ids", DType::I32, {windows, plan.length});
       const bool apart = plan.packing == Packing::apart;
       seq_lens = apart ? file.tensor<std::int32_t>("seq_lens", DType::I32, {windows, plan.length}) : nullptr;
-      tapped = states("tapped", plan.dtype, {rows, width});
-      last = states("last", plan.dtype, {rows, hidden});
+      tapped = {states("tapped", plan.dtype, {rows, taps * hidden}), nullptr};
+      last = {states("last", plan.dtype, {rows, hidden}), nullptr};
+      if (plan.has_scales()) {
+        tapped.scales = file.tensor<float>("tapped_scale", DType::F32, {rows, taps});
+        last.scales = file.tensor<float>("last_scale", DType::F32, {rows});
+      }
       top = file.tensor<std::int32_t>("top", DType::I32, {rows});
     }
     const std::byte* states(const char* name, DType type, const std::vector<index_t>& shape) const {
       if (type == dtype_of<T>) return reinterpret_cast<const std::byte*>(file.tensor<T>(name, type, shape));
-      return reinterpret_cast<const std::byte*>(file.tensor<bfloat16>(name, type, shape));
+      if (type == DType::BF16) return reinterpret_cast<const std::byte*>(file.tensor<bfloat16>(name, type, shape));
+      return reinterpret_cast<const std::byte*>(file.tensor<float8_e4m3fn>(name, type, shape));
     }
   };
 
@@ -191,7 +202,7 @@ class StoredFeatures {
     Content(const D& device, const std::filesystem::path& folder)
         : json((folder / FeatureFiles::json).string()),
           manifest(FeatureManifest::read(folder)),
-          storage(manifest.plan().dtype) {
+          storage(manifest.plan().dtype, hidden) {
       const FeaturePlan& plan = manifest.plan();
       notes = io::check_target_config<Config>(plan.target, json + ": target");
       plan.check_dtype(dtype_of<T>, json);

@@ -3,15 +3,12 @@
 /// Makes a cache of features (batches/feature_files.hpp): a target runs over the windows that training and evaluation
 /// go over, and what it says of them is written, a shard at a time. A capture that was ended at any point, however,
 /// goes on with the shards that are there, and comes to the bytes of one that was not.
-/// defines: CaptureFolder, FeatureCapture
+/// defines: FeatureCapture
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,76 +17,13 @@
 #include <k3spec/batches/stored_features.hpp>
 #include <k3spec/batches/target_choices.hpp>
 #include <k3spec/batches/target_states.hpp>
-#include <k3spec/core/printable.hpp>
+#include <k3spec/core/finite.hpp>
 #include <k3spec/io/run_lock.hpp>
 #include <k3spec/io/safetensors_writer.hpp>
+#include <k3spec/run/capture_folder.hpp>
 #include <k3spec/run/text_cutter.hpp>
 
 namespace K3SPEC_NAMESPACE {
-
-/// The folder of a capture, and what is in it already.
-class CaptureFolder {
- public:
-  using Path = std::filesystem::path;
-
-  /// Looks at the folder, which need not be there.
-  /// \throws Error when it has files that are none of a capture's, or a features.json that cannot be read
-  explicit CaptureFolder(Path path) : path_(std::move(path)) {
-    std::error_code failed;
-    if (std::filesystem::exists(path_ / FeatureFiles::json, failed)) {
-      found_.emplace(FeatureManifest::read(path_));
-      return;
-    }
-    for (const auto& entry : std::filesystem::directory_iterator(path_, failed)) {
-      const std::string name = entry.path().filename().string();
-      if (name == lock_folder || is_unfinished(name)) continue;
-      throw Error(path_.string(), printable(name) + " and no " + FeatureFiles::json, "an empty folder, or a capture's");
-    }
-  }
-
-  const Path& path() const { return path_; }
-  /// What was captured here before; none: nothing.
-  const std::optional<FeatureManifest>& found() const { return found_; }
-
-  /// Refuses to go on with another capture.
-  /// \throws Error naming the first member of features.json that is not the plan's
-  void check(const FeaturePlan& plan) const {
-    if (!found_) return;
-    const auto d = detail::first_difference(found_->plan().to_json(), plan.to_json());
-    if (d.name.empty()) return;
-    throw Error((path_ / FeatureFiles::json).string() + ": " + d.name, io::detail::excerpt(d.found),
-                io::detail::excerpt(d.wanted) + ", as this capture would have it; or another folder");
-  }
-
-  /// Takes away what a process that was killed had begun to write.
-  void remove_unfinished() const {
-    std::error_code failed;
-    std::vector<Path> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path_, failed)) {
-      if (is_unfinished(entry.path().filename().string())) all.push_back(entry.path());
-    }
-    for (const Path& file : all) std::filesystem::remove(file, failed);
-  }
-
-  /// Of a capture that is at work.
-  Path lock() const { return path_ / lock_folder / "lock"; }
-
- private:
-  static constexpr const char* lock_folder = ".capture";
-
-  /// Whether it is a file of a capture's that io/atomic_file.hpp had not moved to its place yet.
-  static bool is_unfinished(const std::string& name) {
-    const std::size_t end = name.find(".tmp");
-    if (end == std::string::npos) return false;
-    const std::string of = name.substr(0, end);
-    const bool shard = of.rfind("states-", 0) == 0;
-    return shard || of == FeatureFiles::json || of == FeatureFiles::training || of == FeatureFiles::held_out ||
-           of == FeatureFiles::tables;
-  }
-
-  Path path_;
-  std::optional<FeatureManifest> found_;
-};
 
 /// A capture at work.
 template <ForTarget Given, Element T, Device D = Cpu>
@@ -102,12 +36,12 @@ class FeatureCapture {
   /// Takes the folder, and memory for a shard.
   /// \param batch  windows that go through the target together: no result depends on it
   /// \throws Error as CaptureFolder::check, when another process is at work in the folder, and on states that are to
-  ///         be neither T nor bfloat16
+  ///         be neither T nor a narrower type
   FeatureCapture(const D& device, CaptureFolder folder, FeaturePlan plan, index_t batch)
       : device_(device),
         folder_(std::move(folder)),
         plan_(std::move(plan)),
-        storage_(plan_.dtype),
+        storage_(plan_.dtype, hidden),
         settings_(settings(plan_)),
         cutter_(settings_),
         batch_(batch),
@@ -116,8 +50,11 @@ class FeatureCapture {
     id_ = Fingerprint{detail::hash_bytes(std::as_bytes(std::span(text.data(), text.size())))}.text();
     const index_t rows = plan_.shard_windows * plan_.length;
     for (auto* column : {&ids_, &top_, &seq_lens_}) column->resize(static_cast<std::size_t>(rows));
-    last_.resize(storage_.bytes(rows * hidden));
-    tapped_.resize(storage_.bytes(rows * width()));
+    last_.resize(storage_.bytes(rows)), tapped_.resize(storage_.bytes(rows * taps()));
+    if (plan_.has_scales()) {
+      last_scales_.resize(static_cast<std::size_t>(rows)),
+          tapped_scales_.resize(static_cast<std::size_t>(rows * taps()));
+    }
     logits_.resize(static_cast<std::size_t>(std::min(chunk, batch * plan_.length) * Config::vocab_size));
   }
 
@@ -132,6 +69,7 @@ class FeatureCapture {
   /// \param states   of batches of windows that are `batch`, with the plan's taps
   /// \param goes_on  (shards that are there, of them kept): false ends it here, to go on later
   /// \returns whether the cache is whole
+  /// \throws Error naming window and token when the target's states are not finite
   template <class F>
   bool run(TargetStates<Given, T, D>& states, const TokenData& training, const TokenData& held_out, F&& goes_on) {
     folder_.remove_unfinished();
@@ -170,7 +108,7 @@ class FeatureCapture {
     folder_.check(plan_);
     plan_.check_dtype(dtype_of<T>, (folder_.path() / FeatureFiles::json).string());
   }
-  index_t width() const { return static_cast<index_t>(plan_.taps.size()) * hidden; }
+  index_t taps() const { return static_cast<index_t>(plan_.taps.size()); }
 
   /// Of tensors in the order of their names.
   Fingerprint checksum(const std::vector<io::TensorSource>& tensors) const {
@@ -230,9 +168,12 @@ class FeatureCapture {
     }
     std::vector<io::TensorSource> tensors{{"ids", DType::I32, {windows, length}, ids_.data()},
                                           {"last", plan_.dtype, {rows, hidden}, last_.data()}};
+    const bool scales = plan_.has_scales();
+    if (scales) tensors.push_back({"last_scale", DType::F32, {rows}, last_scales_.data()});
     if (plan_.packing == Packing::apart)
       tensors.push_back({"seq_lens", DType::I32, {windows, length}, seq_lens_.data()});
-    tensors.push_back({"tapped", plan_.dtype, {rows, width()}, tapped_.data()});
+    tensors.push_back({"tapped", plan_.dtype, {rows, taps() * hidden}, tapped_.data()});
+    if (scales) tensors.push_back({"tapped_scale", DType::F32, {rows, taps()}, tapped_scales_.data()});
     tensors.push_back({"top", DType::I32, {rows}, top_.data()});
     write(FeatureFiles::shard(shard), tensors);
   }
@@ -256,9 +197,23 @@ class FeatureCapture {
     const index_t rows = n * length;
     std::copy_n(ids.data(), rows, ids_.data() + row);
     if (apart) std::copy_n(lengths.data(), rows, seq_lens_.data() + row);
-    storage_.store(states.last().data(), rows * hidden, last_.data() + storage_.bytes(row * hidden));
-    storage_.store(states.tapped().data(), rows * width(), tapped_.data() + storage_.bytes(row * width()));
+    keep("last", states.last().data(), 1, first, rows, row, last_, last_scales_);
+    keep("tapped", states.tapped().data(), taps(), first, rows, row, tapped_, tapped_scales_);
     choose(states, rows, row);
+  }
+
+  /// \param from  rows of `each` states, which come to stand at a row of the shard
+  void keep(const char* name, const T* from, index_t each, index_t first, index_t rows, index_t row,
+            std::vector<std::byte>& to, std::vector<float>& scales) {
+    const index_t at = first_not_finite(from, rows * each * hidden);
+    if (at < rows * each * hidden) {
+      const index_t token = at / (each * hidden);
+      throw Error(fmt::format("{}: '{}': window {}, token {}", folder_.path().string(), name,
+                              first + token / plan_.length, token % plan_.length),
+                  number_text(static_cast<double>(from[at])), "a finite number");
+    }
+    float* const scale = scales.empty() ? nullptr : scales.data() + row * each;
+    storage_.store(from, rows * each, to.data() + storage_.bytes(row * each), scale);
   }
 
   /// The target's argmax over its whole vocabulary.
@@ -280,6 +235,7 @@ class FeatureCapture {
   std::string id_;  // of the plan: what its files carry
   std::vector<std::int32_t> ids_, top_, seq_lens_;
   std::vector<std::byte> tapped_, last_;
+  std::vector<float> tapped_scales_, last_scales_;
   std::vector<accumulate_t<T>> logits_;
 };
 
