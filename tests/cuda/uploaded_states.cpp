@@ -42,7 +42,7 @@ template <class D>
 Features states_on(const std::vector<index_t>& lens) {
   const D& device = test::device<D>();
   const StatesSize size{sequences, length, lens.empty() ? Packing::none : Packing::apart, 2};
-  const std::vector<Tap> taps = eagle3_taps({1, 2}, Small::num_hidden_layers, {});
+  const std::vector<Tap> taps = eagle3_taps(std::vector<index_t>{1, 2}, Small::num_hidden_layers, {});
   states_for_t<Small, float, D> states({target_device(device), test::small_target<float>()}, taps, size, device);
   CHECK(states.tap_count() == 2);
   Features all;
@@ -72,14 +72,14 @@ Features features_on(const TeachingTarget<Small, float>& target_of, const TrainS
   std::vector<index_t> selected;
   for (index_t i = 0; i < Small::draft_vocab_size; ++i) selected.push_back(2 + 2 * i);
   TextCutter cutter(s);
-  const DraftVocabulary vocabulary(selected, Small::vocab_size);
   const StatesSize size{s.batch, s.length, s.packing, s.accumulate};
   const auto target = [&] {
     const auto& stored = target_of.stored();
     return stored ? TeachingTarget<Small, float>(Cpu{}, *stored)
                   : TeachingTarget<Small, float>(Cpu{}, test::small_target<float>());
   };
-  TargetFeatures<Small, Small, float, D> features(target(), vocabulary, {1, 2, 4}, {}, size, device);
+  TargetFeatures<Small, Small, float, D> features(target(), DraftVocabulary(selected, Small::vocab_size), {1, 2, 4}, {},
+                                                  size, device);
   const TextWindows windows = cutter.of_step(text, 0);
   for (index_t i = 0; i < s.accumulate; ++i) features.make(device, windows.part(i * s.batch, s.batch), i);
   Features all;
@@ -107,7 +107,7 @@ TEST_CASE("choices and states on Cuda are Cpu's, of a target and of a cache") {
   const test::FeatureText text;
   const test::TemporaryDirectory folder;
   const TrainSettings s = test::feature_settings(Packing::apart, WindowSampling::packed);
-  const auto taps = eagle3_taps({1, 2, 4}, Small::num_hidden_layers, {});
+  const auto taps = eagle3_taps(std::vector<index_t>{1, 2, 4}, Small::num_hidden_layers, {});
   REQUIRE(test::capture(text, test::feature_plan(text, taps, s), folder / "cache"));
   const TeachingTarget<Small, float> runs(Cpu{}, test::small_target<float>());
   const TeachingTarget<Small, float> cached(Cpu{}, StoredFeatures<Small, float>(Cpu{}, folder / "cache"));
