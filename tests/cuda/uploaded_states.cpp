@@ -45,13 +45,15 @@ Features states_on(const std::vector<index_t>& lens) {
   const std::vector<Tap> taps = eagle3_taps(std::vector<index_t>{1, 2}, Small::num_hidden_layers, {});
   states_for_t<Small, float, D> states({target_device(device), test::small_target<float>()}, taps, size, device);
   CHECK(states.tap_count() == 2);
-  Features all;
+  Features all, first;
   for (const index_t slot : {1, 0}) {
     const std::vector<index_t> ids = ids_of(5 + 2 * slot);
     TextWindows windows{Matrix<const index_t>(ids.data(), sequences, length)};
     if (!lens.empty()) windows.seq_lens = Matrix<const index_t>(lens.data(), sequences, 2);
     states.run(device, windows, slot);
+    first.push_back(fetch(device, states.tapped(1)));
   }
+  CHECK(first[0] == first[1]);  // another slot's run leaves it as it was
   states.shift_last(device, 1);
   for (const index_t slot : {0, 1}) {
     all.push_back(fetch(device, states.last(slot).matrix())), all.push_back(fetch(device, states.tapped(slot)));
