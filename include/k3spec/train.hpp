@@ -26,6 +26,7 @@
 #include <k3spec/batches/teaching_target.hpp>
 #include <k3spec/batches/token_data.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
+#include <k3spec/batches/uploaded_states.hpp>
 #include <k3spec/batches/window_sampling.hpp>
 
 // comm: ranks, and sums over all of them: of one rank, of threads

@@ -1,62 +1,23 @@
 // Trainers on memory that the host cannot read: the numbers and the files of the host's.
 #include <doctest/doctest.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include <k3spec/run/block_methods.hpp>
-#include <k3spec/run/eagle3_method.hpp>
-
 #include <tests/support/far_device.hpp>
 
-#include "tests/support/small_target.hpp"
 #include "tests/support/temporary.hpp"
+#include "tests/support/trainer_kinds.hpp"
 
 using namespace k3spec;
+using test::OfDFlash, test::OfDSpark, test::OfEagle3;
 
 namespace {
-
-struct OfEagle3 {
-  template <class D>
-  using Method = Eagle3Method<test::SmallTarget, test::SmallTarget, float, D>;
-  template <class Setup>
-  static Setup setup() {
-    std::vector<index_t> ids;
-    for (index_t i = 0; i < test::SmallTarget::draft_vocab_size; ++i) ids.push_back(2 + 2 * i);
-    return {DraftVocabulary(ids, test::SmallTarget::vocab_size), {1, 2, 4}};
-  }
-};
-struct DFlashConfig : configs::DFlash<test::SmallTarget> {
-  static constexpr index_t block_size = 4;
-  static constexpr std::optional<index_t> mask_token_id = 47;
-};
-struct OfDFlash {
-  template <class D>
-  using Method = DFlashMethod<test::SmallTarget, DFlashConfig, float, D>;
-  template <class Setup>
-  static Setup setup() {
-    return {{1, 2, 4}};
-  }
-};
-struct DSparkConfig : configs::DSpark<test::SmallTarget> {
-  static constexpr index_t block_size = 4;
-  static constexpr std::optional<index_t> mask_token_id = 47;
-  static constexpr index_t markov_rank = 6;
-};
-struct OfDSpark {
-  template <class D>
-  using Method = DSparkMethod<test::SmallTarget, DSparkConfig, float, D>;
-  template <class Setup>
-  static Setup setup() {
-    return {{1, 2, 4}};
-  }
-};
 
 /// Two steps, what held-out text says then, a checkpoint, and a step of a run that goes on from it.
 template <class Kind, class D>
 std::vector<std::string> run(const D& device) {
-  using Trained = Trainer<typename Kind::template Method<D>>;
+  using Trained = Trainer<typename Kind::template Method<float, D>>;
   const test::TemporaryDirectory directory;
   std::string bytes;
   for (std::uint64_t i = 0; i < 600; ++i) bytes += static_cast<char>((i / 3 * 7 + Philox(1).below(i, 3)) % 48);

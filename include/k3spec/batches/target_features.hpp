@@ -12,9 +12,9 @@
 #include <k3spec/batches/chunk_rows.hpp>
 #include <k3spec/batches/supervised_rows.hpp>
 #include <k3spec/batches/target_choices.hpp>
-#include <k3spec/batches/target_states.hpp>
 #include <k3spec/batches/teacher.hpp>
 #include <k3spec/batches/ttt_batch.hpp>
+#include <k3spec/batches/uploaded_states.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/core/held.hpp>
 #include <k3spec/core/mirror.hpp>
@@ -31,6 +31,8 @@ class TargetFeatures {
   using Config = complete_eagle3_t<Given>;
   using TargetConfig = complete_target_t<GivenTarget>;
   using E = element_t<D, T>;
+  using Beside = target_device_t<D>;  // where the target runs
+  using States = states_for_t<GivenTarget, T, D>;
 
  public:
   using Draft = Eagle3Draft<Given>;
@@ -51,19 +53,19 @@ class TargetFeatures {
   /// \throws Error as check does
   TargetFeatures(Parameters<Target, T> target, DraftVocabulary vocabulary, const std::vector<index_t>& aux_layer_ids,
                  const Eagle3Conventions& conventions, const StatesSize& size, const D& device = D{})
-      : TargetFeatures(TeachingTarget<GivenTarget, T, D>(device, std::move(target)), std::move(vocabulary),
-                       aux_layer_ids, conventions, size, device) {}
-  TargetFeatures(TeachingTarget<GivenTarget, T, D> target, DraftVocabulary vocabulary,
+      : TargetFeatures(TeachingTarget<GivenTarget, T, Beside>(target_device(device), std::move(target)),
+                       std::move(vocabulary), aux_layer_ids, conventions, size, device) {}
+  TargetFeatures(TeachingTarget<GivenTarget, T, Beside> target, DraftVocabulary vocabulary,
                  const std::vector<index_t>& aux_layer_ids, const Eagle3Conventions& conventions,
                  const StatesSize& size, const D& device = D{})
       : states_(std::move(target), checked_taps(vocabulary, aux_layer_ids, conventions), size, device),
         vocabulary_(std::move(vocabulary)),
         length_(size.length),
         documents_(size.packing == Packing::apart ? size.rows() : 0),
-        arena_(device, device_bytes(size)),
+        arena_(target_device(device), logits_bytes(size)),
         selected_head_(select_head(device)),
         host_(host_bytes(size)),
-        mirror_(device, top_bytes(size)),
+        mirror_(target_device(device), top_bytes(size)),
         rows_(Lists::allocate(host_, size.rows())),
         top_(mirror_.template take<index_t>(size.slots * size.rows())) {
     std::fill_n(rows_.attention_mask.data(), size.rows(), std::uint8_t{1});  // windows have no padding
@@ -79,8 +81,7 @@ class TargetFeatures {
 
   /// Bytes of the features and of what is needed to make them; the target's weights and states not counted.
   static constexpr std::size_t bytes(const StatesSize& size) {
-    return TargetStates<GivenTarget, T, D>::bytes(size, Draft::num_aux) + device_bytes(size) + head_bytes +
-           host_bytes(size) + top_bytes(size);
+    return States::bytes(size, Draft::num_aux) + logits_bytes(size) + head_bytes + host_bytes(size) + top_bytes(size);
   }
 
   // ---- Each throws Error on windows of another shape, ids out of range, or a slot that is not there
@@ -127,9 +128,10 @@ class TargetFeatures {
 
   static constexpr std::size_t head_bytes =
       aligned(static_cast<std::size_t>(checked_product(Config::draft_vocab_size, Target::hidden)) * sizeof(T));
-  static constexpr std::size_t device_bytes(const StatesSize& size) {
+  using Logits = Rows<accumulate_t<element_t<Beside, T>>, Config::vocab_size>;
+  static constexpr std::size_t logits_bytes(const StatesSize& size) {
     return plan_bytes([&](ArenaPlan& a) {
-      Rows<accumulate_t<E>, Config::vocab_size> logits;
+      Logits logits;
       take_rows(a, std::min(size.rows(), chunk), logits);
     });
   }
@@ -137,7 +139,7 @@ class TargetFeatures {
     return plan_bytes([&](ArenaPlan& a) { Lists::allocate(a, size.rows()); });
   }
   static constexpr std::size_t top_bytes(const StatesSize& size) {
-    MirrorPlan<D> m;
+    MirrorPlan<Beside> m;
     m.template take<index_t>(size.slots * size.rows());
     return m.bytes();
   }
@@ -192,33 +194,39 @@ class TargetFeatures {
     }
   }
 
-  /// The target's argmax over its whole vocabulary, of states that are shifted; of a window's last row, anything.
+  /// The target's argmax over its whole vocabulary, shifted as its states are; of a window's last row, anything.
   void choose(const D& device, const TextWindows& windows, index_t slot) {
+    const Vector<index_t> top = of_slot(top_.host, slot);
     if (const auto& stored = states_.stored()) {
-      const Vector<index_t> top = of_slot(top_.host, slot);
       stored->read_top(windows, top);
-      for (index_t r = 0; r + 1 < top.extent(0); ++r) top(r) = top(r + 1);
+    } else if constexpr (runs_targets<D>) {
+      choose(device, states_.last(slot), slot);  // which are shifted
       return;
+    } else {
+      choose(target_device(device), states_.last_beside(), slot);
     }
-    const auto last = states_.last(slot);
-    const auto chosen = of_slot(top_.device, slot);
+    for (index_t r = 0; r + 1 < top.extent(0); ++r) top(r) = top(r + 1);
+  }
+  /// The same of states [R, target hidden] where the target runs.
+  template <class Last>
+  void choose(const Beside& device, const Last& last, index_t slot) {
     Scope scope(arena_);
-    Rows<accumulate_t<E>, Config::vocab_size> logits;
+    Logits logits;
     take_rows(arena_, std::min(chunk, last.extent(0)), logits);
-    target_choices(device, states_.target(), last, logits, chosen);
+    target_choices(device, states_.target(), last, logits, of_slot(top_.device, slot));
     mirror_.download(device);
   }
 
-  TargetStates<GivenTarget, T, D> states_;
+  States states_;
   DraftVocabulary vocabulary_;
   index_t length_;
   DocumentBounds documents_;
-  arena_t<D> arena_;
+  arena_t<Beside> arena_;
   buffer_t<D, T> selected_head_;  // [draft vocabulary, target hidden]: the target's head, those rows only
   Arena host_;
-  Mirror<D> mirror_;
+  Mirror<Beside> mirror_;
   Lists rows_;
-  Mirrored<D, index_t> top_;  // [slots · R], shifted
+  Mirrored<Beside, index_t> top_;  // [slots · R], shifted
 };
 
 }  // namespace K3SPEC_NAMESPACE

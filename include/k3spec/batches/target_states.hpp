@@ -85,6 +85,44 @@ struct StatesSize {
   constexpr index_t rows() const { return batch * length; }
 };
 
+namespace detail {
+
+/// The last and the tapped states of one batch in each slot, R rows each.
+template <class E, index_t hidden>
+class KeptStates {
+ public:
+  template <Allocator A>
+  static constexpr KeptStates allocate(A& a, const StatesSize& size, index_t taps) {
+    const index_t rows = size.slots * size.rows();
+    KeptStates k;
+    k.size_ = size;
+    take_rows(a, rows, k.last_);
+    k.tapped_ = Matrix<E>(a.template take<E>(checked_product(rows, taps * hidden)), rows, taps * hidden);
+    return k;
+  }
+
+  // ---- Each throws Error where there is no such slot
+
+  Rows<E, hidden> last(index_t slot) const { return last_.rows(first(slot), size_.rows()); }
+  Matrix<E> tapped(index_t slot) const { return tapped_.rows(first(slot), size_.rows()); }
+  template <Device D>
+  void shift_last(const D& device, index_t slot) const {
+    shift_states_left(device, last(slot), size_.length);
+  }
+
+ private:
+  index_t first(index_t slot) const {
+    require_index("target states: slot", slot, size_.slots);
+    return slot * size_.rows();
+  }
+
+  StatesSize size_{0, 0};
+  Rows<E, hidden> last_;
+  Matrix<E> tapped_;
+};
+
+}  // namespace detail
+
 /// Owns the target or its cache, and the states of one batch at a time in each of its slots, in a device's memory. R =
 /// batch · length rows.
 template <ForTarget Given, Element T, Device D = Cpu>
@@ -104,7 +142,7 @@ class TargetStates {
         size_(size),
         arena_(device, own_bytes(size, tap_count(), !target_.stored())) {
     if (const auto& stored = target_.stored()) stored->check(taps_, size.length, size.packing);
-    rows_ = Kept::allocate(arena_, size.slots * rows(), tap_count());
+    kept_ = Kept::allocate(arena_, size, tap_count());
     if (target_.stored()) return;
     state_.emplace(StateSize{size.batch, size.length, 0}, device);
     for (index_t b = 0; size.packing == Packing::apart && b < size.batch; ++b) {
@@ -125,15 +163,12 @@ class TargetStates {
   ///         does not have
   void run(const D& device, const TextWindows& windows, index_t slot = 0) {
     check(windows);
-    require_slot(slot);
-    const index_t first = slot * rows();
-    if (const auto& stored = target_.stored()) {
-      return stored->read(device, windows, rows_.last.rows(first, rows()), rows_.tapped.rows(first, rows()));
-    }
+    const auto last = kept_.last(slot);
+    const auto tapped = kept_.tapped(slot);
+    if (const auto& stored = target_.stored()) return stored->read(device, windows, last, tapped);
     if (windows.seq_lens.extent(0) > 0) return run_documents(device, windows, slot);
     for (index_t b = 0; b < size_.batch; ++b) state_->reset(b, device);
-    target().forward(device, *state_, windows.ids,
-                     {rows_.last.rows(first, rows()).matrix(), taps_, rows_.tapped.rows(first, rows())}, arena_);
+    target().forward(device, *state_, windows.ids, {last.matrix(), taps_, tapped}, arena_);
   }
 
   /// Refuses other windows than run takes.
@@ -143,21 +178,12 @@ class TargetStates {
   // ---- Each throws Error where there is no such slot
 
   /// Moves the last states to where teachers want them (batches/teacher.hpp), until the slot runs again.
-  void shift_last(const D& device, index_t slot = 0) {
-    require_slot(slot);
-    shift_states_left(device, rows_.last.rows(slot * rows(), rows()), size_.length);
-  }
+  void shift_last(const D& device, index_t slot = 0) { kept_.shift_last(device, slot); }
 
   /// [R, hidden], post-norm: what the target's head reads.
-  Rows<const E, hidden> last(index_t slot = 0) const {
-    require_slot(slot);
-    return rows_.last.rows(slot * rows(), rows());
-  }
+  Rows<const E, hidden> last(index_t slot = 0) const { return kept_.last(slot); }
   /// [R, taps · hidden]
-  Matrix<const E> tapped(index_t slot = 0) const {
-    require_slot(slot);
-    return rows_.tapped.rows(slot * rows(), rows());
-  }
+  Matrix<const E> tapped(index_t slot = 0) const { return kept_.tapped(slot); }
   index_t tap_count() const { return static_cast<index_t>(taps_.size()); }
 
   /// The cache that the states come from; none: a target runs.
@@ -167,6 +193,8 @@ class TargetStates {
   typename TeachingTarget<Given, T, D>::Tables tables() const { return target_.tables(); }
 
  private:
+  using Kept = detail::KeptStates<E, hidden>;
+
   /// What one row needs for its documents, which run one behind the other.
   struct PackedRow {
     TargetState<Given, T, D> state;
@@ -179,12 +207,10 @@ class TargetStates {
 
   static constexpr std::size_t own_bytes(const StatesSize& size, index_t taps, bool runs) {
     return plan_bytes([&](ArenaPlan& a) {
-      Kept::allocate(a, size.slots * size.rows(), taps);
+      Kept::allocate(a, size, taps);
       if (runs) a.borrow(FrozenTarget<Given, T, D>::scratch_bytes(size.batch, size.length));
     });
   }
-  index_t rows() const { return size_.rows(); }
-  void require_slot(index_t slot) const { require_index("target states: slot", slot, size_.slots); }
 
   /// No state depends on what runs beside it.
   void run_documents(const D& device, const TextWindows& windows, index_t slot) {
@@ -194,30 +220,18 @@ class TargetStates {
   void run_row(const D& device, const TextWindows& windows, index_t slot, index_t b) {
     PackedRow& packed = packed_rows_[static_cast<std::size_t>(b)];
     const index_t* ids = windows.ids.data() + b * size_.length;
-    index_t row = slot * rows() + b * size_.length;
+    const auto last = kept_.last(slot);
+    const auto tapped = kept_.tapped(slot);
+    index_t row = b * size_.length;
     for (index_t d = 0; d < windows.seq_lens.extent(1); ++d) {
       const index_t n = windows.seq_lens(b, d), width = tap_count() * hidden;
       if (n == 0) continue;
       packed.state.reset(0, device);
       target().forward(device, packed.state, Matrix<const index_t>(ids, 1, n),
-                       {rows_.last.rows(row, n).matrix(), taps_, Matrix<E>(rows_.tapped.row(row), n, width)},
-                       packed.arena);
+                       {last.rows(row, n).matrix(), taps_, Matrix<E>(tapped.row(row), n, width)}, packed.arena);
       row += n, ids += n;
     }
   }
-
-  struct Kept {
-    Rows<E, hidden> last;
-    Matrix<E> tapped;
-
-    template <Allocator A>
-    static constexpr Kept allocate(A& a, index_t rows, index_t taps) {
-      Kept k;
-      take_rows(a, rows, k.last);
-      k.tapped = Matrix<E>(a.template take<E>(checked_product(rows, taps * hidden)), rows, taps * hidden);
-      return k;
-    }
-  };
 
   TeachingTarget<Given, T, D> target_;
   std::vector<Tap> taps_;
@@ -225,7 +239,7 @@ class TargetStates {
   std::optional<TargetState<Given, T, D>> state_;  // none beside a cache
   std::vector<PackedRow> packed_rows_;             // [batch] with documents, else none
   arena_t<D> arena_;
-  Kept rows_;
+  Kept kept_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

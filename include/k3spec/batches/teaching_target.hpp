@@ -9,6 +9,7 @@
 
 #include <k3spec/batches/stored_features.hpp>
 #include <k3spec/config/complete.hpp>
+#include <k3spec/core/target_device.hpp>
 #include <k3spec/target/forward.hpp>
 
 namespace K3SPEC_NAMESPACE {

@@ -13,11 +13,19 @@
 
 namespace K3SPEC_NAMESPACE {
 
+namespace detail {
+/// A visitor that nvcc takes in a concept, too, as it does no lambda.
+struct AnyNumber {
+  template <class Number>
+  void operator()(Number& /*number*/) const {}
+};
+}  // namespace detail
+
 /// What says which of its numbers are sums: visit_sums(v) calls v(number) for each double and each count, in an order
 /// that hangs on nothing that may differ between ranks.
 template <class X>
 concept Summable = requires(X& x) {
-  x.visit_sums([](auto& /*number*/) {});
+  x.visit_sums(detail::AnyNumber{});
 };
 
 namespace detail {

@@ -10,7 +10,7 @@
 
 #include <k3spec/batches/anchors.hpp>
 #include <k3spec/batches/block_batch.hpp>
-#include <k3spec/batches/target_states.hpp>
+#include <k3spec/batches/uploaded_states.hpp>
 #include <k3spec/config/complete.hpp>
 #include <k3spec/config/draft_kind.hpp>
 #include <k3spec/io/draft_vocabulary.hpp>
@@ -31,7 +31,7 @@ class BlockBatches {
   using device_type = D;
   using Draft = DraftType;
   using Target = K3Target<GivenTarget>;
-  using Teacher = TeachingTarget<GivenTarget, T, D>;
+  using Teacher = TeachingTarget<GivenTarget, T, target_device_t<D>>;
   using Conventions = typename DraftForm<Draft::kind>::Conventions;
   using Totals = BlockTotals;
   struct Setup {
@@ -80,8 +80,7 @@ class BlockBatches {
   using Batch = BlockBatch<element_t<D, T>, Draft::target_width>;
   static constexpr index_t block_size = Draft::block_size, target_layers = Draft::config::num_target_layers;
 
-  BlockBatches(const D& device, Slot slot, TeachingTarget<GivenTarget, T, D> target, Setup setup,
-               const TrainSettings& settings)
+  BlockBatches(const D& device, Slot slot, Teacher target, Setup setup, const TrainSettings& settings)
       : settings_(settings),
         layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
@@ -94,7 +93,7 @@ class BlockBatches {
     all_count_.fill(1);
   }
 
-  using States = TargetStates<GivenTarget, T, D>;
+  using States = states_for_t<GivenTarget, T, D>;
 
   static constexpr BlockSpan span(const TrainSettings& s) { return {s.batch, s.length, s.anchors, block_size}; }
   static constexpr std::size_t states_bytes(const TrainSettings& s) {

@@ -129,7 +129,7 @@ class BlockMethod : public BlockBatches<TargetConfig, typename Kind::Draft, T, D
     Kind::initialize(s, target, parameters);
   }
 
-  BlockMethod(const D& device, TeachingTarget<TargetConfig, T, D> target, Setup setup, const TrainSettings& s)
+  BlockMethod(const D& device, Teacher target, Setup setup, const TrainSettings& s)
       : Base(device, Kind::slot, std::move(target), std::move(setup), s),
         objective_(Kind::objective(device, s)),
         tables_(device, this->states()) {}

@@ -35,7 +35,7 @@ class Eagle3Method {
   using device_type = D;
   using Draft = Eagle3Draft<Given>;
   using Target = K3Target<GivenTarget>;
-  using Teacher = TeachingTarget<GivenTarget, T, D>;
+  using Teacher = TeachingTarget<GivenTarget, T, target_device_t<D>>;
   using Metrics = TttMetrics;
   using Totals = TttTotals;
   using Conventions = Eagle3Conventions;
@@ -62,7 +62,7 @@ class Eagle3Method {
     return eagle3_taps(setup.layer_ids, TargetConfig::num_hidden_layers, setup.conventions);
   }
 
-  Eagle3Method(const D& device, TeachingTarget<GivenTarget, T, D> target, Setup setup, const TrainSettings& settings)
+  Eagle3Method(const D& device, Teacher target, Setup setup, const TrainSettings& settings)
       : layer_ids_(std::move(setup.layer_ids)),
         conventions_(setup.conventions),
         features_(std::move(target), std::move(setup.vocabulary), layer_ids_, conventions_, size(settings), device),

@@ -22,7 +22,7 @@
 #include <k3spec/batches/token_data.hpp>
 #include <k3spec/comm/single.hpp>
 #include <k3spec/comm/summable.hpp>
-#include <k3spec/core/device.hpp>
+#include <k3spec/core/target_device.hpp>
 #include <k3spec/io/checkpoint_directory.hpp>
 #include <k3spec/run/check_checkpoint.hpp>
 #include <k3spec/run/fresh_draft.hpp>
@@ -222,15 +222,15 @@ class Trainer {
       : device_(device),
         comm_(std::move(comm)),
         progress_{checked(setup, settings)},
-        draft_(device, settings, fresh_draft<Method>(device, settings, weights)),
+        draft_(device, settings, fresh_draft<Method>(target_device(device), settings, weights)),
         method_(device, known(weights, std::forward<Made>(target)), std::move(setup), of_rank(settings, comm_.size())),
         cutter_(settings) {}
 
   /// The target or its cache, when its fingerprint is taken.
   template <class Made>
   auto known(const auto& weights, Made&& target) {
-    progress_.sources.target = target_fingerprint<Target>(device_, weights);
-    return typename Method::Teacher(device_, std::forward<Made>(target));
+    progress_.sources.target = target_fingerprint<Target>(target_device(device_), weights);
+    return typename Method::Teacher(target_device(device_), std::forward<Made>(target));
   }
 
   const TrainSettings& checked(const Setup& setup, const TrainSettings& settings) {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include <k3spec/backend/cuda/stream.hpp>
-#include <k3spec/core/device.hpp>
+#include <k3spec/core/target_device.hpp>
 #include <k3spec/core/view.hpp>
 
 /// \namespace k3spec::cuda
@@ -33,6 +33,8 @@ struct CudaOptions {
   /// Bytes for the panels in which a float operand meets a bfloat16 one (backend/cuda/gemm.hpp).
   std::size_t panel_workspace = std::size_t{64} << 20;
   MixedProducts mixed_products = MixedProducts::exact;
+  /// Of the host, for what a card does not do yet: the frozen target of a training run (core/target_device.hpp).
+  int host_threads = 1;
   /// Ask the driver, at every op, whether the operands are device memory at all. Costs well under a microsecond a
   /// tensor; without it a host pointer ends in an illegal address some time later.
   bool check_pointers = true;
@@ -65,6 +67,7 @@ class Cuda {
   int multiprocessors() const { return multiprocessors_; }
 
   MixedProducts mixed_products() const { return options_.mixed_products; }
+  int host_threads() const { return options_.host_threads; }
 
   /// Device memory for one op, free again when the next one begins.
   std::span<std::byte> panel() const { return {workspace_.get() + panel_offset(), options_.panel_workspace}; }
@@ -158,5 +161,12 @@ class Cuda {
 
 template <>
 inline constexpr bool is_device<Cuda> = true;
+
+/// A card has no kernels for a whole target yet: it runs on the host.
+template <>
+struct TargetPlace<Cuda> {
+  using type = Cpu;
+  static Cpu of(const Cuda& cuda) { return {cuda.host_threads()}; }
+};
 
 }  // namespace K3SPEC_NAMESPACE
