@@ -41,7 +41,7 @@ mkdir "$dir/damaged"
 echo "no library" >"$dir/damaged/libcuda.so.1"
 
 device=", wanted a device that CUDA runs on"
-not_yet=", wanted --device cpu: drafts do not run on CUDA yet, their attention has no CUDA kernels"
+not_yet=", wanted --device cpu: the programs do not compute on CUDA yet, the library's Trainer does"
 for program in "$@"; do
   case "${program##*/}" in
     train_draft) rest=(--out "$dir/run") ;;

@@ -134,7 +134,7 @@ inline Cpu make_device(const DeviceOptions& options) {
   const CudaDriver driver = find_cuda_driver();
   if (!driver.unavailable.empty()) throw Error("--device cuda", driver.unavailable, "a device that CUDA runs on");
   throw Error("--device cuda", driver.describe(),
-              "--device cpu: drafts do not run on CUDA yet, their attention has no CUDA kernels");
+              "--device cpu: the programs do not compute on CUDA yet, the library's Trainer does");
 }
 
 }  // namespace k3spec::examples
