@@ -123,3 +123,7 @@ cp "$dir/cut.ckpt" "$dir/damaged/rows_4-8/data_5.ckpt"
 refused "data_5.ckpt: found " "${convert[0]}" "$dir/damaged" "${convert[@]:2}" --layers 0,3,6 --out "$dir/none"
 refused "--length: found 23, wanted 24 or more: conversations are not cut" "${convert[@]}" --layers 0,3,6 --length 23 --out "$dir/none"
 refused "aux_hidden_state: found [1, 24, 384], wanted [24, 256]" "${convert[@]}" --layers 0,3 --out "$dir/none"
+
+mkdir "$dir/speculators"
+"$python" "${stand_in%/*}/stored_by_speculators.py" "$dir/captured.2" "$tiny" "$dir/config.json" "$dir/speculators" >"$dir/log" 2>&1 ||
+  fail "--from speculators: $(tail -n 3 "$dir/log")"
