@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tests/parity/draft_model.hpp>
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
 #include <k3spec/batches/block_batch.hpp>
@@ -34,22 +35,29 @@ Vector<const T> view(const std::vector<T>& v) {
   return Vector<const T>(v.data(), static_cast<index_t>(v.size()));
 }
 
-/// The inputs of a case, and a batch of them.
-template <class Draft, class T>
+/// The inputs of a case, and a batch of them on a device.
+template <class Draft, class T, class D>
 struct BlockInputs {
+  using S = accumulate_t<T>;
+  using E = element_t<D, T>;
   ReferenceCase ref;
   std::vector<index_t> ids = ref.template values<index_t>("input.input_ids");
   std::vector<index_t> anchors = ref.template values<index_t>("input.anchors");
   std::vector<std::uint8_t> keep = ref.template values<std::uint8_t>("input.keep");
   std::vector<double> loss_weights = ref.template values<double>("input.loss_mask");
   std::vector<std::uint8_t> loss_mask = std::vector<std::uint8_t>(loss_weights.begin(), loss_weights.end());
-  std::vector<T> target_hidden = ref.template values<T>("input.target_hidden");
-  std::vector<accumulate_t<T>> d_target_hidden = std::vector<accumulate_t<T>>(target_hidden.size(), NAN);
+  Mirror<T, D> target_hidden{ref.template values<T>("input.target_hidden")};
   index_t sequences = ref.shape("input.input_ids")[0], length = ref.shape("input.input_ids")[1];
   index_t blocks = ref.shape("input.anchors")[1];
+  Mirror<S, D> d_target_hidden = empty<S, D>(sequences * length, Draft::target_width);
+  Parameters<Draft, T> parameters;
+  std::optional<DraftModel<Draft, T, D>> model;
   std::vector<index_t> prefix, start, remaining;
 
   explicit BlockInputs(const std::string& name) : ref(ReferenceCase::load(name)) {
+    auto w = parameters.mutable_weights();
+    ref.template fill<Draft>(w);
+    model.emplace(parameters);
     if (ref.contains("input.prefix_lengths")) prefix = ref.template values<index_t>("input.prefix_lengths");
     if (!ref.contains("input.seq_lens")) return;
     start.resize(ids.size()), remaining.resize(ids.size());
@@ -60,29 +68,44 @@ struct BlockInputs {
                     Vector<index_t>(remaining.data(), sequences * length));
   }
 
-  BlockBatch<T, Draft::target_width> batch() const {
+  BlockBatch<E, Draft::target_width> batch() {
     return {length,
             view(ids),
             view(loss_mask),
-            Rows<const T, Draft::target_width>(target_hidden.data(), sequences * length),
+            rows_of<Draft::target_width>(target_hidden),
             view(anchors),
             view(keep),
             {view(start), view(remaining)},
             view(prefix)};
   }
-  Matrix<accumulate_t<T>> d_target() {
-    return Matrix<accumulate_t<T>>(d_target_hidden.data(), sequences * length, Draft::target_width);
-  }
+  auto d_target() { return d_target_hidden.matrix(Draft::target_width); }
+  static decltype(auto) device(int threads = 2) { return test::device<D>(threads); }
   double gamma() const {
     const auto config = ref.config();
     return config["gamma"].is_null() ? INFINITY : config["gamma"].template get<double>();
   }
+
+  void compare_gradients(double tolerance) {
+    Gradients<Draft, T> found;
+    model->get(found);
+    auto d_w = found.weights();
+    ref.template compare_gradients<Draft>(d_w, tolerance);
+    compare("grad.input.target_hidden", d_target(), tolerance);
+  }
+  /// Compares what a view of the device's holds.
+  template <class V>
+  void compare(const std::string& name, const V& v, double tolerance) {
+    using U = value_t<std::remove_const_t<typename V::value_type>>;
+    std::vector<U> values(static_cast<std::size_t>(v.size()));
+    download<U>(device(), Vector<const element_t<D, U>>(v.data(), v.size()), Vector<U>(values.data(), v.size()));
+    ref.compare(name, values.data(), v.size(), tolerance);
+  }
 };
 
-/// A view's values as the case stores them.
+/// A host's view's values as the case stores them.
 template <class V>
-double compare_view(ReferenceCase& ref, const std::string& name, const V& v, double tolerance) {
-  return ref.compare(name, v.data(), v.size(), tolerance);
+void compare_view(ReferenceCase& ref, const std::string& name, const V& v, double tolerance) {
+  ref.compare(name, v.data(), v.size(), tolerance);
 }
 
 }  // namespace k3spec::test

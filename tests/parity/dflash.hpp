@@ -1,5 +1,5 @@
 #pragma once
-// One DFlash reference case: outputs, every gradient, counters exactly.
+// The DFlash reference cases on any device: outputs, every gradient, counters exactly.
 #include <tests/parity/block_case.hpp>
 #include <k3spec/objectives/dflash_objective.hpp>
 
@@ -8,38 +8,31 @@ namespace k3spec::test {
 template <class Cases>
 using DFlashCases = BlockCases<Cases, configs::DFlash<Cases>>;
 
-template <class Config, class T>
-struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
+template <class Config, class T, class D>
+struct DFlashCase : BlockInputs<DFlashDraft<Config>, T, D> {
   using Draft = DFlashDraft<Config>;
-  using S = accumulate_t<T>;
+  using Inputs = BlockInputs<Draft, T, D>;
+  using typename Inputs::S, typename Inputs::E;
+  using Objective = DFlashObjective<Draft, T, chunk_rows(Draft::vocabulary), D>;
   static constexpr double tolerance = parity_tolerance<T>;
-  using BlockInputs<Draft, T>::ref;
+  using Inputs::ref, Inputs::device, Inputs::compare, Inputs::model;
 
-  std::vector<T> embed = ref.template values<T>("param.target.embed_tokens.weight");
-  std::vector<T> head = ref.template values<T>("param.target.lm_head.weight");
-  Parameters<Draft, T> parameters;
-  Gradients<Draft, T> gradients;
+  Mirror<T, D> embed{ref.template values<T>("param.target.embed_tokens.weight")};
+  Mirror<T, D> head{ref.template values<T>("param.target.lm_head.weight")};
 
-  explicit DFlashCase(const std::string& name) : BlockInputs<Draft, T>(Config::folder + name) {
-    auto w = parameters.mutable_weights();
-    ref.template fill<Draft>(w);
-  }
+  explicit DFlashCase(const std::string& name) : Inputs(Config::folder + name) {}
 
-  DFlashTarget<T> target() const {
-    return {Matrix<const T>(embed.data(), Draft::vocabulary, Draft::hidden),
-            Matrix<const T>(head.data(), Draft::vocabulary, Draft::hidden)};
-  }
+  DFlashTarget<E> target() { return {embed.matrix(Draft::hidden), head.matrix(Draft::hidden)}; }
 
   void run() {
-    DFlashObjective<Draft, T> objective(this->sequences, this->length, this->blocks, this->gamma());
-    auto d_w = gradients.weights();
-    const auto sums = objective.forward_backward(Cpu{2}, parameters.weights(), d_w, target(), this->batch(),
+    Objective objective(this->sequences, this->length, this->blocks, this->gamma(), device());
+    const auto w = std::as_const(model->parameters).weights();
+    const auto sums = objective.forward_backward(device(), w, model->gradients.weights(), target(), this->batch(),
                                                  std::nullopt, this->d_target());
-    CHECK(objective.evaluate_only(Cpu{1}, parameters.weights(), target(), this->batch()) == sums);
+    CHECK(objective.evaluate_only(device(1), w, target(), this->batch()) == sums);
     compare_sums(sums);
     compare_rows(objective);
-    ref.template compare_gradients<Draft>(d_w, tolerance);
-    compare_view(ref, "grad.input.target_hidden", this->d_target(), tolerance);
+    this->compare_gradients(tolerance);
     // The target is frozen; the reference has gradients of it because its tensors stand among the parameters.
     for (const char* name : {"grad.param.target.embed_tokens.weight", "grad.param.target.lm_head.weight"}) {
       if (ref.contains(name)) ref.omit(name, "the target is frozen");
@@ -64,14 +57,14 @@ struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
     CHECK(length == static_cast<double>(sums.accept_len_sum));
   }
 
-  void compare_rows(const DFlashObjective<Draft, T>& objective) {
+  void compare_rows(const Objective& objective) {
     const auto& out = objective.out();
     const index_t rows = out.extent(0);
-    compare_view(ref, "output.hidden", out, tolerance);
-    std::vector<T> logits(static_cast<std::size_t>(rows * Draft::vocabulary));
-    const Matrix<T> view(logits.data(), rows, Draft::vocabulary);
-    gemm(Cpu{}, out.matrix(), Op::plain, target().lm_head, Op::transposed, view);
-    compare_view(ref, "output.logits", view, tolerance);
+    compare("output.hidden", out, tolerance);
+    auto logits = empty<T, D>(rows, Draft::vocabulary);
+    const auto view = logits.matrix(Draft::vocabulary);
+    gemm(device(1), out.matrix(), Op::plain, target().lm_head, Op::transposed, view);
+    compare("output.logits", view, tolerance);
     compare_view(ref, "output.target_ids", objective.targets().labels, 0);
     compare_mask(objective.targets(), rows);
   }
@@ -91,5 +84,25 @@ struct DFlashCase : BlockInputs<DFlashDraft<Config>, T> {
     ref.compare("output.block_mask", mask, 0);
   }
 };
+
+template <class Cases>
+struct DFlashNoQLora : DFlashCases<Cases> {
+  static constexpr std::optional<index_t> q_lora_rank = std::nullopt;
+};
+template <class Cases>
+struct DFlashCausalWindow : DFlashCases<Cases> {
+  static constexpr bool block_causal = true;
+  static constexpr std::optional<index_t> sliding_window = 6;
+};
+
+/// All of them, in sizes of either set.
+template <class Cases, class T, class D = Cpu>
+void dflash_cases() {
+  for (const char* name : {"dflash", "dflash_variable_prefix", "dflash_packed"}) {
+    DFlashCase<DFlashCases<Cases>, T, D>(name).run();
+  }
+  DFlashCase<DFlashNoQLora<Cases>, T, D>("dflash_no_decay_no_q_lora").run();
+  DFlashCase<DFlashCausalWindow<Cases>, T, D>("dflash_causal_window").run();
+}
 
 }  // namespace k3spec::test

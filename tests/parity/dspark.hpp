@@ -1,5 +1,5 @@
 #pragma once
-// One DSpark reference case: outputs, every gradient, diagnostics.
+// The DSpark reference cases on any device: outputs, every gradient, diagnostics.
 #include <tests/parity/block_case.hpp>
 #include <k3spec/objectives/dspark_objective.hpp>
 
@@ -34,37 +34,30 @@ struct DSparkTrainable : DSparkCases<Cases> {
   static constexpr bool train_embeddings = true;
 };
 
-template <class Config, class T>
-struct DSparkCase : BlockInputs<DSparkDraft<Config>, T> {
+template <class Config, class T, class D>
+struct DSparkCase : BlockInputs<DSparkDraft<Config>, T, D> {
   using Draft = DSparkDraft<Config>;
-  using Objective = DSparkObjective<Draft, T>;
-  using S = accumulate_t<T>;
+  using Inputs = BlockInputs<Draft, T, D>;
+  using typename Inputs::S, typename Inputs::E;
+  using Objective = DSparkObjective<Draft, T, chunk_rows(Draft::vocabulary), D>;
   static constexpr double tolerance = parity_tolerance<T>;
-  using BlockInputs<Draft, T>::ref;
+  using Inputs::ref, Inputs::device, Inputs::compare, Inputs::model;
 
-  std::vector<T> last_hidden = ref.template values<T>("input.target_last_hidden");
-  Parameters<Draft, T> parameters;
-  Gradients<Draft, T> gradients;
+  Mirror<T, D> last_hidden{ref.template values<T>("input.target_last_hidden")};
 
-  explicit DSparkCase(const std::string& name) : BlockInputs<Draft, T>(Config::folder + name) {
-    auto w = parameters.mutable_weights();
-    ref.template fill<Draft>(w);
-  }
+  explicit DSparkCase(const std::string& name) : Inputs(Config::folder + name) {}
 
-  typename Objective::Batch spark_batch() const {
-    return {this->batch(), Rows<const T, Draft::hidden>(last_hidden.data(), this->sequences * this->length)};
-  }
+  typename Objective::Batch spark_batch() { return {this->batch(), rows_of<Draft::hidden>(last_hidden)}; }
 
   void run() {
-    Objective objective(this->sequences, this->length, this->blocks, {.gamma = this->gamma()});
-    auto d_w = gradients.weights();
-    const auto sums =
-        objective.forward_backward(Cpu{2}, parameters.weights(), d_w, spark_batch(), std::nullopt, this->d_target());
-    CHECK(objective.evaluate_only(Cpu{1}, parameters.weights(), spark_batch()) == sums);
+    Objective objective(this->sequences, this->length, this->blocks, {.gamma = this->gamma()}, device());
+    const auto w = std::as_const(model->parameters).weights();
+    const auto sums = objective.forward_backward(device(), w, model->gradients.weights(), spark_batch(), std::nullopt,
+                                                 this->d_target());
+    CHECK(objective.evaluate_only(device(1), w, spark_batch()) == sums);
     compare_sums(sums);
     compare_rows(objective);
-    ref.template compare_gradients<Draft>(d_w, tolerance);
-    compare_view(ref, "grad.input.target_hidden", this->d_target(), tolerance);
+    this->compare_gradients(tolerance);
     ref.finish();
   }
 
@@ -90,25 +83,42 @@ struct DSparkCase : BlockInputs<DSparkDraft<Config>, T> {
   }
 
   void compare_rows(const Objective& objective) {
-    const auto w = parameters.weights();
+    const auto w = std::as_const(model->parameters).weights();
     const auto& out = objective.out();
     const auto& targets = objective.targets();
     const index_t rows = out.extent(0);
-    std::vector<T> logits(static_cast<std::size_t>(rows * Draft::vocabulary));
-    const Rows<T, Draft::vocabulary> view(logits.data(), rows);
-    Draft::Head::forward(Cpu{}, w.lm_head, out, view);
-    if constexpr (Draft::has_markov) Draft::Markov::add_logits(Cpu{}, w.markov_head, objective.latents(), view);
-    compare_view(ref, "output.draft_logits", view, tolerance);
-    std::vector<T> last(static_cast<std::size_t>(rows * Draft::hidden));
-    const Rows<T, Draft::hidden> last_view(last.data(), rows);
-    gather_rows(Cpu{}, targets.teacher_rows, spark_batch().target_last_hidden, last_view);
-    Draft::Head::forward(Cpu{}, w.lm_head, last_view, view);
-    compare_view(ref, "output.aligned_target_logits", view, tolerance);
-    compare_view(ref, "output.hidden", out, tolerance);
+    auto logits = empty<T, D>(rows, Draft::vocabulary), last = empty<T, D>(rows, Draft::hidden);
+    Mirror<index_t, D> teacher_rows(
+        std::vector<index_t>(targets.teacher_rows.data(), targets.teacher_rows.data() + targets.teacher_rows.size()));
+    const auto view = rows_of<Draft::vocabulary>(logits);
+    const auto last_view = rows_of<Draft::hidden>(last);
+    Draft::Head::forward(device(1), w.lm_head, out, view);
+    if constexpr (Draft::has_markov) Draft::Markov::add_logits(device(1), w.markov_head, objective.latents(), view);
+    compare("output.draft_logits", view, tolerance);
+    gather_rows(device(1), teacher_rows.vector(), spark_batch().target_last_hidden, last_view);
+    Draft::Head::forward(device(1), w.lm_head, last_view, view);
+    compare("output.aligned_target_logits", view, tolerance);
+    compare("output.hidden", out, tolerance);
     compare_view(ref, "output.target_ids", targets.labels, 0);
     compare_view(ref, "output.eval_mask", targets.supervised, 0);
-    if constexpr (Draft::has_confidence) compare_view(ref, "output.confidence", objective.confidence(), tolerance);
+    if constexpr (Draft::has_confidence) compare("output.confidence", objective.confidence(), tolerance);
   }
 };
+
+// ---- In sizes of either set
+
+template <class Cases, class T, class D = Cpu>
+void dspark_cases() {
+  DSparkCase<DSparkPlain<Cases>, T, D>("dspark_plain").run();
+  DSparkCase<DSparkCases<Cases>, T, D>("dspark_vanilla").run();
+  DSparkCase<DSparkWithoutConfidence<Cases>, T, D>("dspark_packed").run();
+}
+/// Of the other heads.
+template <class Cases, class T, class D = Cpu>
+void dspark_head_cases() {
+  DSparkCase<DSparkGated<Cases>, T, D>("dspark_gated").run();
+  DSparkCase<DSparkRnn<Cases>, T, D>("dspark_rnn").run();
+  DSparkCase<DSparkTrainable<Cases>, T, D>("dspark_trainable_head").run();
+}
 
 }  // namespace k3spec::test

@@ -2,10 +2,7 @@
 #include <tests/parity/dspark.hpp>
 
 using namespace k3spec;
-using Cases = test::OddCases;
 
 TEST_CASE_TEMPLATE("reference: dspark's heads, odd sizes", T, float, double) {
-  test::DSparkCase<test::DSparkGated<Cases>, T>("dspark_gated").run();
-  test::DSparkCase<test::DSparkRnn<Cases>, T>("dspark_rnn").run();
-  test::DSparkCase<test::DSparkTrainable<Cases>, T>("dspark_trainable_head").run();
+  test::dspark_head_cases<test::OddCases, T>();
 }

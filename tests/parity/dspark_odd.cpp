@@ -2,10 +2,5 @@
 #include <tests/parity/dspark.hpp>
 
 using namespace k3spec;
-using Cases = test::OddCases;
 
-TEST_CASE_TEMPLATE("reference: dspark, odd sizes", T, float, double) {
-  test::DSparkCase<test::DSparkPlain<Cases>, T>("dspark_plain").run();
-  test::DSparkCase<test::DSparkCases<Cases>, T>("dspark_vanilla").run();
-  test::DSparkCase<test::DSparkWithoutConfidence<Cases>, T>("dspark_packed").run();
-}
+TEST_CASE_TEMPLATE("reference: dspark, odd sizes", T, float, double) { test::dspark_cases<test::OddCases, T>(); }

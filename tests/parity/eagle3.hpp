@@ -1,9 +1,10 @@
 #pragma once
-// One EAGLE-3 reference case: outputs, every gradient, counters exactly.
+// One EAGLE-3 reference case on any device: outputs, every gradient, counters exactly.
 #include <doctest/doctest.h>
 
-#include <memory>
+#include <optional>
 
+#include <tests/parity/draft_model.hpp>
 #include <tests/support/case_configs.hpp>
 #include <tests/support/reference_case.hpp>
 #include <tests/support/ttt_numbers.hpp>
@@ -11,10 +12,12 @@
 
 namespace k3spec::test {
 
-template <class Config, class T>
+template <class Config, class T, class D = Cpu>
 struct Eagle3Case {
   using Draft = Eagle3Draft<Config>;
   using S = accumulate_t<T>;
+  using E = element_t<D, T>;
+  using Objective = TttObjective<Draft, T, TttObjective<Draft, T>::chunk, D>;
   static constexpr double tolerance = parity_tolerance<T>;
 
   ReferenceCase ref;
@@ -31,7 +34,15 @@ struct Eagle3Case {
   std::vector<S> d_aux = std::vector<S>(aux.size(), S(NAN));
   Parameters<Draft, T> parameters;
   Gradients<Draft, T> gradients;
-  std::unique_ptr<TttObjective<Draft, T>> objective;
+  /// What the device has of it, once it has run.
+  struct OnDevice {
+    DraftModel<Draft, T, D> model;
+    Mirror<T, D> aux, logits;
+    Mirror<index_t, D> selected;
+    Mirror<S, D> d_aux;
+    Objective objective;
+  };
+  std::optional<OnDevice> run_on;
 
   explicit Eagle3Case(const std::string& name) : ref(ReferenceCase::load(Config::folder + name)) {
     auto w = parameters.mutable_weights();
@@ -41,11 +52,15 @@ struct Eagle3Case {
   }
 
   TttBatch<T, Draft::aux_width> batch() const {
+    return batch_of<T>(Rows<const T, Draft::aux_width>(aux.data(), rows));
+  }
+  template <class A>
+  TttBatch<A, Draft::aux_width> batch_of(const Rows<const A, Draft::aux_width>& states) const {
     return {length,
             Vector<const index_t>(ids.data(), rows),
             Vector<const std::uint8_t>(attention_mask.data(), rows),
             Vector<const std::uint8_t>(loss_mask.data(), rows),
-            Rows<const T, Draft::aux_width>(aux.data(), rows),
+            states,
             Vector<const index_t>(top.data(), rows),
             Vector<const std::uint8_t>(t2d.data(), Draft::vocabulary),
             {view(start), view(remaining)},
@@ -55,6 +70,9 @@ struct Eagle3Case {
     return {Matrix<const T>(target_logits.data(), rows, Draft::vocabulary),
             Vector<const index_t>(selected.data(), Draft::draft_vocabulary)};
   }
+
+  LogitsTeacher<E> device_teacher() { return {run_on->logits.matrix(Draft::vocabulary), run_on->selected.vector()}; }
+  static decltype(auto) device() { return test::device<D>(2); }
 
   static Vector<const index_t> view(const std::vector<index_t>& v) {
     return Vector<const index_t>(v.data(), static_cast<index_t>(v.size()));
@@ -94,19 +112,25 @@ struct Eagle3Case {
   index_t steps() const { return ref.config()["ttt_steps"]; }
 
   TttNumbers forward_backward() {
-    objective = std::make_unique<TttObjective<Draft, T>>(rows, steps(), loss());
-    return objective->forward_backward(Cpu{2}, parameters.weights(), gradients.weights(), batch(), teacher(),
-                                       std::nullopt, Matrix<S>(d_aux.data(), rows, Draft::aux_width));
+    auto& on = run_on.emplace(OnDevice{DraftModel<Draft, T, D>(parameters), Mirror<T, D>(aux),
+                                       Mirror<T, D>(target_logits), Mirror<index_t, D>(selected), Mirror<S, D>(d_aux),
+                                       Objective(rows, steps(), loss(), device())});
+    const TttNumbers r = on.objective.forward_backward(
+        device(), on.model.parameters.weights(), on.model.gradients.weights(),
+        batch_of<E>(rows_of<Draft::aux_width>(on.aux)), device_teacher(), std::nullopt, on.d_aux.matrix(Draft::aux_width));
+    on.model.get(gradients), on.d_aux.get(d_aux);
+    return r;
   }
 
   /// Of step k, as wide as sums are.
-  std::vector<double> logits(index_t k) const {
-    std::vector<T> x(static_cast<std::size_t>(rows * Draft::hidden));
-    std::vector<S> y(static_cast<std::size_t>(rows * Draft::draft_vocabulary));
-    const Rows<T, Draft::hidden> xv(x.data(), rows);
-    Draft::head_input(Cpu{}, parameters.weights(), objective->out(k), xv);
-    Draft::compute_logits(Cpu{}, parameters.weights(), xv, Rows<S, Draft::draft_vocabulary>(y.data(), rows));
-    return {y.begin(), y.end()};
+  std::vector<double> logits(index_t k) {
+    const auto w = run_on->model.parameters.weights();
+    auto x = empty<T, D>(rows, Draft::hidden);
+    auto y = empty<S, D>(rows, Draft::draft_vocabulary);
+    Draft::head_input(device(), w, run_on->objective.out(k), rows_of<Draft::hidden>(x));
+    Draft::compute_logits(device(), w, rows_of<Draft::hidden>(x), rows_of<Draft::draft_vocabulary>(y));
+    const auto values = y.get();
+    return {values.begin(), values.end()};
   }
 
   void compare_counters(const TttNumbers& r, index_t steps) {
@@ -120,11 +144,12 @@ struct Eagle3Case {
   }
 
   void compare_teacher() {
-    std::vector<S> p(static_cast<std::size_t>(rows * Draft::draft_vocabulary));
-    const Matrix<S> pv(p.data(), rows, Draft::draft_vocabulary);
-    teacher().selected_logits(Cpu{}, 0, pv);
-    evaluate(Cpu{}, softmax_formula(), pv, pv);
-    ref.compare("output.target_probs", p.data(), static_cast<index_t>(p.size()), tolerance);
+    auto p = empty<S, D>(rows, Draft::draft_vocabulary);
+    const auto pv = p.matrix(Draft::draft_vocabulary);
+    device_teacher().selected_logits(device(), 0, pv);
+    evaluate(device(), softmax_formula(), pv, pv);
+    const auto values = p.get();
+    ref.compare("output.target_probs", values.data(), static_cast<index_t>(values.size()), tolerance);
     std::vector<double> supervised;
     for (std::size_t r = 0; r < ids.size(); ++r) {
       supervised.push_back(loss_mask[r] != 0 && t2d[static_cast<std::size_t>(top[r])] != 0 ? 1 : 0);

@@ -11,8 +11,8 @@
 namespace k3spec::test {
 
 /// The results of a case that has run, by name.
-template <class Config, class T>
-std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T>& c, const TttNumbers& r) {
+template <class Config, class T, class D>
+std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T, D>& c, const TttNumbers& r) {
   std::map<std::string, std::vector<double>> all{{"loss", {r.loss}},
                                                  {"step_losses", {r.step_losses.begin(), r.step_losses.end()}},
                                                  {"step_alphas", {r.step_alphas.begin(), r.step_alphas.end()}},
@@ -26,8 +26,8 @@ std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T>&
 }
 
 /// `wide` gets what `narrow` holds.
-template <class Config>
-void widen(const Eagle3Case<Config, bfloat16>& narrow, Eagle3Case<Config, double>& wide) {
+template <class Config, class D>
+void widen(const Eagle3Case<Config, bfloat16, D>& narrow, Eagle3Case<Config, double>& wide) {
   std::copy(narrow.aux.begin(), narrow.aux.end(), wide.aux.begin());
   std::copy(narrow.target_logits.begin(), narrow.target_logits.end(), wide.target_logits.begin());
   wide.top = narrow.top;
@@ -40,9 +40,9 @@ void widen(const Eagle3Case<Config, bfloat16>& narrow, Eagle3Case<Config, double
                              [&](const Path&, const auto& v, auto) { std::copy_n(tensors[i++], v.size(), v.data()); });
 }
 
-template <class Config>
+template <class Config, class D>
 void eagle3_in_bfloat16(const std::string& name) {
-  Eagle3Case<Config, bfloat16> narrow(name);
+  Eagle3Case<Config, bfloat16, D> narrow(name);
   Eagle3Case<Config, double> wide(name);
   widen(narrow, wide);
   const auto found = eagle3_results(narrow, narrow.forward_backward());
@@ -73,12 +73,12 @@ void eagle3_in_bfloat16(const std::string& name) {
 }
 
 /// In float and double a case is compared with the reference.
-template <class Config, class T>
+template <class Config, class T, class D>
 void eagle3_case(const std::string& name) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    eagle3_in_bfloat16<Config>(name);
+    eagle3_in_bfloat16<Config, D>(name);
   } else {
-    Eagle3Case<Config, T>(name).run();
+    Eagle3Case<Config, T, D>(name).run();
   }
 }
 

@@ -1,0 +1,11 @@
+// The DFlash reference cases in even sizes on Cuda, with the tolerances of Cpu.
+#include <doctest/doctest.h>
+
+#include <tests/cuda/device.hpp>
+#include <tests/parity/dflash.hpp>
+
+using namespace k3spec;
+
+TEST_CASE_TEMPLATE("reference on Cuda: dflash, even sizes", T, float, double) {
+  test::dflash_cases<test::EvenCases, T, Cuda>();
+}
