@@ -6,7 +6,8 @@
 
 using namespace k3spec;
 
-TEST_CASE_TEMPLATE("reference on Cuda: eagle3_k3_fc_norm and _norm_output, even and odd sizes", T, float, double, bfloat16) {
+TEST_CASE_TEMPLATE("reference on Cuda: eagle3_k3_fc_norm and _norm_output, even and odd sizes", T, float, double,
+                   bfloat16) {
   test::eagle3_norm_cases<test::EvenCases, T, Cuda>();
   test::eagle3_norm_cases<test::OddCases, T, Cuda>();
 }

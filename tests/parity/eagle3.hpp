@@ -51,9 +51,7 @@ struct Eagle3Case {
     if (ref.contains("input.seq_lens")) read_documents();
   }
 
-  TttBatch<T, Draft::aux_width> batch() const {
-    return batch_of<T>(Rows<const T, Draft::aux_width>(aux.data(), rows));
-  }
+  TttBatch<T, Draft::aux_width> batch() const { return batch_of<T>(Rows<const T, Draft::aux_width>(aux.data(), rows)); }
   template <class A>
   TttBatch<A, Draft::aux_width> batch_of(const Rows<const A, Draft::aux_width>& states) const {
     return {length,
@@ -115,9 +113,10 @@ struct Eagle3Case {
     auto& on = run_on.emplace(OnDevice{DraftModel<Draft, T, D>(parameters), Mirror<T, D>(aux),
                                        Mirror<T, D>(target_logits), Mirror<index_t, D>(selected), Mirror<S, D>(d_aux),
                                        Objective(rows, steps(), loss(), device())});
-    const TttNumbers r = on.objective.forward_backward(
-        device(), on.model.parameters.weights(), on.model.gradients.weights(),
-        batch_of<E>(rows_of<Draft::aux_width>(on.aux)), device_teacher(), std::nullopt, on.d_aux.matrix(Draft::aux_width));
+    const TttNumbers r =
+        on.objective.forward_backward(device(), on.model.parameters.weights(), on.model.gradients.weights(),
+                                      batch_of<E>(rows_of<Draft::aux_width>(on.aux)), device_teacher(), std::nullopt,
+                                      on.d_aux.matrix(Draft::aux_width));
     on.model.get(gradients), on.d_aux.get(d_aux);
     return r;
   }

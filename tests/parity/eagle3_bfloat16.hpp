@@ -1,6 +1,6 @@
 #pragma once
-// An EAGLE-3 reference case in bfloat16: no reference, but a run in double, which the reference holds, on the inputs
-// and parameters that bfloat16 left of the case's.
+// An EAGLE-3 reference case in bfloat16: no reference, but a run in double on the same device, which the reference
+// holds, on the inputs and parameters that bfloat16 left of the case's.
 #include <map>
 #include <string>
 #include <vector>
@@ -27,7 +27,7 @@ std::map<std::string, std::vector<double>> eagle3_results(Eagle3Case<Config, T, 
 
 /// `wide` gets what `narrow` holds.
 template <class Config, class D>
-void widen(const Eagle3Case<Config, bfloat16, D>& narrow, Eagle3Case<Config, double>& wide) {
+void widen(const Eagle3Case<Config, bfloat16, D>& narrow, Eagle3Case<Config, double, D>& wide) {
   std::copy(narrow.aux.begin(), narrow.aux.end(), wide.aux.begin());
   std::copy(narrow.target_logits.begin(), narrow.target_logits.end(), wide.target_logits.begin());
   wide.top = narrow.top;
@@ -40,21 +40,22 @@ void widen(const Eagle3Case<Config, bfloat16, D>& narrow, Eagle3Case<Config, dou
                              [&](const Path&, const auto& v, auto) { std::copy_n(tensors[i++], v.size(), v.data()); });
 }
 
-template <class Config, class D>
+template <class Config, class D, bool HasSides>
 void eagle3_in_bfloat16(const std::string& name) {
   Eagle3Case<Config, bfloat16, D> narrow(name);
-  Eagle3Case<Config, double> wide(name);
+  Eagle3Case<Config, double, D> wide(name);
   widen(narrow, wide);
   const auto found = eagle3_results(narrow, narrow.forward_backward());
   const TttNumbers result = wide.forward_backward();
   auto wanted = eagle3_results(wide, result);
-  if (wide.loss().lk == LkLoss::alpha) {
+  REQUIRE(HasSides == (wide.loss().lk == LkLoss::alpha));
+  if constexpr (HasSides) {
     const auto logits = [&](const auto& of) {
       std::vector<std::vector<double>> all;
       for (index_t k = 0; k < wide.steps(); ++k) all.push_back(of.at("logits " + std::to_string(k)));
       return all;
     };
-    AlphaAtSides<Config> alpha(wide, result);
+    AlphaAtSides<Config, D> alpha(wide, result);
     alpha.run(logits(wanted));
     for (const auto& own : eagle3_results(wide, result)) {
       INFO(name, ": ", own.first, " of double's own sides");
@@ -73,10 +74,11 @@ void eagle3_in_bfloat16(const std::string& name) {
 }
 
 /// In float and double a case is compared with the reference.
-template <class Config, class T, class D>
+/// \tparam HasSides  of the alpha loss, see AlphaAtSides
+template <class Config, class T, class D, bool HasSides = false>
 void eagle3_case(const std::string& name) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    eagle3_in_bfloat16<Config, D>(name);
+    eagle3_in_bfloat16<Config, D, HasSides>(name);
   } else {
     Eagle3Case<Config, T, D>(name).run();
   }

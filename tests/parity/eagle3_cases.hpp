@@ -42,7 +42,7 @@ void eagle3_k3_cases() {
   eagle3_case<FullVocabulary<Cases>, T, D>("eagle3_k3_full_vocab");
   eagle3_case<Cases, T, D>("eagle3_k3_packed");
   eagle3_case<Cases, T, D>("eagle3_k3_packed_lk_lambda");
-  eagle3_case<Cases, T, D>("eagle3_k3_lk_alpha");
+  eagle3_case<Cases, T, D, true>("eagle3_k3_lk_alpha");
   eagle3_case<Cases, T, D>("eagle3_k3_lk_lambda");
 }
 
@@ -60,7 +60,7 @@ void eagle3_deepseek_cases() {
   eagle3_case<NoQLora<Cases>, T, D>("eagle3_deepseek_no_q_lora");
   eagle3_case<Stretched<Cases>, T, D>("eagle3_deepseek_yarn");
   eagle3_case<Cases, T, D>("eagle3_deepseek_packed");
-  eagle3_case<Stretched<Cases>, T, D>("eagle3_deepseek_packed_yarn_lk_alpha");
+  eagle3_case<Stretched<Cases>, T, D, true>("eagle3_deepseek_packed_yarn_lk_alpha");
   eagle3_case<V31<Cases>, T, D>("eagle3_deepseek_v3_1");
 }
 

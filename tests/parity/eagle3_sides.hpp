@@ -15,11 +15,12 @@ namespace k3spec::test {
 /// and each value of them is rounded once, by no more than 2⁻⁹ of it. All else is kept in float32.
 constexpr double bfloat16_tolerance(index_t steps) { return static_cast<double>(2 + 14 * steps + 1) * 0x1p-9; }
 
-template <class Config>
+/// On the host, of a case that ran on D.
+template <class Config, class D>
 class AlphaAtSides {
  public:
   using Draft = Eagle3Draft<Config>;
-  using Case = Eagle3Case<Config, double>;
+  using Case = Eagle3Case<Config, double, D>;
 
   AlphaAtSides(Case& c, const TttNumbers& result)
       : case_(c),

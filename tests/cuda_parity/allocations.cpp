@@ -1,0 +1,2 @@
+// The counting operator new, in this program too.
+#include <tests/backend/allocations.cpp>
