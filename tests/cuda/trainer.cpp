@@ -21,7 +21,7 @@ struct Case {
   using Kind = Given;
   using value_type = T;
   /// How far numbers may be from Cpu's, in parts of themselves.
-  static constexpr double within = std::is_same_v<T, double> ? 1e-9 : 1e-4;
+  static constexpr double within = std::is_same_v<T, double> ? 1e-9 : std::is_same_v<T, float> ? 1e-4 : 0x1p-6;
 };
 
 template <class C, class D>
@@ -111,7 +111,8 @@ std::filesystem::path save(Trainer& trainer, const std::filesystem::path& folder
 
 TEST_CASE_TEMPLATE("20 steps on Cuda are those of Cpu, and either goes on with what the other saved", C,
                    Case<test::OfEagle3, double>, Case<test::OfEagle3, float>, Case<test::OfDFlash, double>,
-                   Case<test::OfDSpark, double>, Case<test::OfDSpark, float>) {
+                   Case<test::OfDSpark, double>, Case<test::OfDSpark, float>, Case<test::OfEagle3, bfloat16>,
+                   Case<test::OfDSpark, bfloat16>) {
   const Text file;
   const TokenData text = file.open();
   auto here = make<C, Cpu>(file);
