@@ -56,6 +56,28 @@ expect 1 "$dir/other_words: a for sm_80: no figures" "sm_80 sm_100" "$dir/other_
 expect 1 "$dir/no_registers: a for sm_100: no figures" "sm_80 sm_100" "$dir/no_registers"
 expect 1 "$dir/cut_off: b for sm_80: no figures" sm_80 "$dir/cut_off"
 
+# The table of what kernels take, and the page that holds it. 64 warps of 32 lanes, 65536 registers: of 219 a warp takes
+# 224 · 32, so that two warps fit in a quarter of them, two blocks of four warps in all.
+entry() { printf '.visible .entry %s(\n)\n.maxntid %d, 1, 1\n{\n}\n' "$1" "$2"; }
+wide=_ZN6k3spec9x86_64_v34cuda17attention_forwardIfEEvT_ other=_ZN6k3spec9x86_64_v34cuda17attention_forwardIdEEvT_
+small=_ZN6k3spec9x86_64_v34cuda11gather_rowsIfEEvT_
+{ entry $wide 128; entry $other 128; entry $small 1000; } >"$dir/k.ptx"
+{ kernel $wide sm_80 0 0 0 219; kernel $other sm_80 0 0 0 40; kernel $small sm_80 0 0 0 32; } >"$dir/k.ptx.ptxas"
+sed -i 's/219 registers, used 1 barriers/&, 16512 bytes smem/' "$dir/k.ptx.ptxas"
+table="$(awk -f kernel_table.awk "$dir/k.ptx" "$dir/k.ptx.ptxas" | LC_ALL=C sort)"
+wanted="| attention_forward | sm_80 | 2 | 128 | 219 | 16512 | 12 % |
+| gather_rows | sm_80 | 1 | 1000 | 32 | 0 | 100 % |"
+[[ "$table" == "$wanted" ]] || { echo "found $table, wanted $wanted" && exit 1; }
+printf '#!/bin/sh\necho "release 9.9, V9.9.1"\n' >"$dir/nvcc" && chmod +x "$dir/nvcc"
+page() { ./kernel_page.sh "$@" "$dir/nvcc" "$dir/k.ptx"; }
+page --write "$dir/page.md" && page "$dir/page.md" >/dev/null || { echo "the page that was written is another" && exit 1; }
+sed -i 's/| 219 |/| 218 |/' "$dir/page.md"
+if page "$dir/page.md" >/dev/null; then echo "a page of other registers passes" && exit 1; fi
+sed -i 's/nvcc 9.9.1;/nvcc 9.9.2;/' "$dir/page.md"
+[[ "$(page "$dir/page.md")" == *"not compared"* ]] || { echo "a page of another nvcc is compared" && exit 1; }
+grep -v maxntid "$dir/k.ptx" >"$dir/no.ptx" && cp "$dir/k.ptx.ptxas" "$dir/no.ptx.ptxas"
+if awk -f kernel_table.awk "$dir/no.ptx" "$dir/no.ptx.ptxas" >/dev/null; then echo "kernels without threads pass" && exit 1; fi
+
 if (($# == 0)); then exit; fi
 report() { ./keep_report.sh "$@" -arch=sm_80 -Xptxas=-v -cubin spilling.cu -o "$dir/spilling.o"; }
 report "$1"

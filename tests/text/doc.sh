@@ -9,7 +9,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/bin"
 cp -r "$source/Doxyfile" "$source/README.md" "$source/cmake" "$source/include" "$scratch"
 mkdir "$scratch/bench"
-cp "$source"/bench/{roofline.md,roofline.svg,card_step.md} "$scratch/bench"
+cp "$source"/bench/{roofline.md,roofline.svg,card_step.md,card_kernels.md} "$scratch/bench"
 ln -s "$(command -v "$doxygen")" "$scratch/bin/doxygen"
 cd "$scratch"
 
@@ -25,6 +25,7 @@ html=build/doc
 grep -q 'header-only C++20 library' "$html/index.html" || fail "the first page is not README.md"
 grep -q 'roofline.svg' "$html/md_bench_roofline.html" || fail "the page on the roofline has no picture"
 [[ -e "$html/md_bench_card_step.html" ]] || fail "no page on what a step costs a card"
+[[ -e "$html/md_bench_card_kernels.html" ]] || fail "no page on what kernels take of a card"
 [[ -e "$html/roofline.svg" ]] || fail "no $html/roofline.svg"
 grep -q '"Topics"' "$html/navtreedata.js" || fail "the sidebar has no topics"
 
