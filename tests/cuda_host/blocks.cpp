@@ -117,6 +117,10 @@ __global__ void shared_counter(int* out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = count;
 }
 
+__global__ void tell_of_tiles(int each) {
+  for (int i = 0; i < each && threadIdx.x == 0; ++i) cuda_host::count_tile();
+}
+
 CUDA_HOST_DYNAMIC_SHARED(unsigned char, dynamic_shared);
 
 }  // namespace
@@ -228,4 +232,12 @@ TEST_CASE("planted: a sum of floats by atomics depends on the order") {
   const Planted planted;
   const Array<float> out(std::vector<float>{0});
   CHECK(run({1, 100}, add_floats_atomically, out.get()) == cudaErrorLaunchFailure);
+}
+
+TEST_CASE("tiles that a kernel tells of are counted once for the three runs") {
+  const auto before = cuda_host::counted_tiles();
+  REQUIRE_CUDA(run({3, 40}, tell_of_tiles, 5));
+  CHECK(cuda_host::counted_tiles() - before == 15);
+  REQUIRE_CUDA(run({2, 1}, tell_of_tiles, 1));
+  CHECK(cuda_host::counted_tiles() - before == 17);
 }

@@ -26,6 +26,7 @@ std::uint64_t launches();     ///< kernels that ran to their end
 std::uint64_t allocations();  ///< cudaMalloc and cudaMallocAsync so far
 std::size_t live_allocations();
 std::uint64_t copied_bytes();  ///< that kernels read by cp.async so far, zeros not counted
+std::uint64_t counted_tiles();  ///< that kernels have said they load (cuda_host/device.h) so far
 
 inline constexpr std::size_t max_dynamic_shared_bytes = std::size_t{227} << 10U;
 inline constexpr std::size_t dynamic_shared_room = std::size_t{228} << 10U;

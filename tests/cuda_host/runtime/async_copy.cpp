@@ -5,6 +5,7 @@
 #include "block_state.hpp"
 #include "cuda_host/matrix.h"
 #include "device_process.hpp"
+#include "grid.hpp"
 #include "shared_memory.hpp"
 
 namespace cuda_host {
@@ -65,7 +66,7 @@ void cp_async_16(void* to, const void* from, unsigned int bytes, const char* fil
   copy = {static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes, own.groups, {}};
   move_bytes(copy.seen, copy.from, bytes);
   for (unsigned i = 0; i < 16; ++i) copy.to[i] = shared_poison;
-  if (counts_copies) control->copied_bytes += bytes;
+  if (counts) control->copied_bytes += bytes;
 }
 
 void cp_async_commit_group() { ++copies[current].groups; }
@@ -83,7 +84,5 @@ void cp_async_wait_group(unsigned int left, const char* file, unsigned int line)
   }
   own.count = kept;
 }
-
-bool counts_copies = false;
 
 }  // namespace cuda_host

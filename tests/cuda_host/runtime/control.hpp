@@ -52,7 +52,7 @@ struct Control {
   std::atomic<std::uint32_t> request, response;  ///< counters; a futex each
   Fault fault;
   Request launch;
-  std::uint64_t copied_bytes;
+  std::uint64_t copied_bytes, tiles;
   std::uint64_t allocation_version;
   std::size_t allocation_count;
   LiveAllocation allocations[max_allocations];  ///< ascending

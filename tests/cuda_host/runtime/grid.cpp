@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "async_copy.hpp"
 #include "block.hpp"
+#include "device_process.hpp"
 #include "shared_memory.hpp"
 
 namespace cuda_host {
@@ -34,13 +34,20 @@ class Permutation {
 
 }  // namespace
 
+bool counts = false;
+
+void count_tile() {
+  require_device("count_tile");
+  if (counts) ++control->tiles;
+}
+
 void run_grid(const Request& launch, int run) {
   constexpr Order orders[] = {Order::ascending, Order::descending, Order::random};
   constexpr unsigned char poisons[] = {0xff, 0x7f, 0xfe};  // as float NaN, 3.4e38, -1.7e38
   Random random{launch.seed};
   const Order order = orders[run];
   shared_poison = poisons[run];
-  counts_copies = run == 0;
+  counts = run == 0;
   const dim3& grid = launch.grid;
   const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
   const Permutation permuted(blocks, order, random);

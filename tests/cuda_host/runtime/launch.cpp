@@ -60,6 +60,7 @@ cudaError_t run(const Asked& asked) {
 
 std::uint64_t launches() { return launch_count; }
 std::uint64_t copied_bytes() { return control == nullptr ? 0 : control->copied_bytes; }
+std::uint64_t counted_tiles() { return control == nullptr ? 0 : control->tiles; }
 void set_launch_limit(unsigned seconds) { limit_seconds = seconds; }
 
 namespace detail {

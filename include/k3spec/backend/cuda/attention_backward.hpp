@@ -83,9 +83,12 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
       for (int j = 0; j < Q; ++j) sum[n][j] = 0;
     }
     for (int source = 0; source < p.count(); ++source) {
-      const Interval all = seen_by_tile(p, source, at);
-      for (index_t key = all.begin; key < all.end; key += warp) {
-        const index_t rows = all.end - key < warp ? all.end - key : warp;
+      const auto seen = SeenKeys<Sources, Tile>::of(p, source, at);
+      for (index_t key = seen.all.begin; key < seen.all.end; key += warp) {
+        const auto sees = [&](int n) { return seen.sees(p, source, at, n, key + Tile::lane()); };
+        unsigned pairs = 0;
+        if (!Tile::tile_is_seen(sees, pairs)) continue;
+        const index_t rows = seen.all.end - key < warp ? seen.all.end - key : warp;
         const KeyRows<Heads, const T> keys{p.keys(source), at.sequence * p.rows(source) + key, at.head};
         S dot[N] = {}, d_weight[N] = {};
         Tile::add_dots(
@@ -95,7 +98,7 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
         K3SPEC_UNROLL
         for (int n = 0; n < N; ++n) {
           const int own = Tile::first_row() + n;
-          const bool in = sees(p, source, at, own, key + Tile::lane());
+          const bool in = (pairs >> n & 1U) != 0;
           const S d_score = ScoreGradient<S>::of(dot[n], d_weight[n], lse[n], delta[n], scale).d_score;
           const auto& to = g.sources[source];
           if (in && to.d_scores.data() != nullptr) to.d_scores(first + own, at.head) = d_score;
@@ -149,7 +152,12 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
         const bool there = Tile::lane() < rows;
         const index_t mine = query + (there ? Tile::lane() : 0), row = at.sequence * p.queries() + mine;
         const Interval seen = there ? p.seen(source, at.sequence, mine) : Interval{0, 0};
-        if (!__syncthreads_or((seen & own).size() > 0)) continue;
+        const auto sees = [&](int n) {
+          const index_t k = at.begin + Tile::first_row() + n;
+          return k < own.end && seen.begin <= k && k < seen.end && p.sees(source, at.sequence, mine, k);
+        };
+        unsigned pairs = 0;
+        if (!Tile::tile_is_seen(sees, pairs)) continue;
         const index_t first_query = at.sequence * p.queries() + query;
         const auto load_q = [&](int r, int d) { return p.problem.q.row(first_query + r)[at.head * Heads::qk + d]; };
         const auto load_d_o = [&](int r, int d) { return g.d_o.row(first_query + r)[at.head * Heads::v + d]; };
@@ -160,9 +168,7 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
         const S delta = g.delta(row, at.head);
         K3SPEC_UNROLL
         for (int n = 0; n < N; ++n) {
-          const index_t k = at.begin + Tile::first_row() + n;
-          const bool in = Tile::first_row() + n < at.count && seen.begin <= k && k < seen.end &&
-                          p.sees(source, at.sequence, mine, k);
+          const bool in = (pairs >> n & 1U) != 0;
           const auto [weight, d_score] = ScoreGradient<S>::of(dot[n], d_weight[n], lse, delta, scale);
           Tile::template add_weighted<Heads::qk>(in, d_score, load_q, d_key[n]);
           Tile::template add_weighted<Heads::v>(in, weight, load_d_o, d_value[n]);

@@ -2,7 +2,7 @@
 /// \file
 /// Attention's forward pass on a card: a block has a tile of one head's queries and walks over the tiles of keys that
 /// any of them sees, with the softmax's sums running along. One kernel for all patterns (attention_sources.hpp).
-/// defines: cuda::attention_forward
+/// defines: cuda::SeenKeys, cuda::attention_forward
 
 #include <limits>
 
@@ -11,26 +11,35 @@
 
 namespace K3SPEC_NAMESPACE::cuda {
 
-/// The keys that some of a tile's queries may see.
-template <class Sources>
-__device__ Interval seen_by_tile(const Sources& p, int source, const AttentionPlace& at) {
-  Interval all{0, 0};
-  for (index_t i = 0; i < at.count; ++i) {
-    const Interval one = p.seen(source, at.sequence, at.begin + i);
-    if (one.size() == 0) continue;
-    if (all.size() == 0) all = one;
-    if (one.begin < all.begin) all.begin = one.begin;
-    if (one.end > all.end) all.end = one.end;
+/// What a block's queries see of a source's keys.
+/// \tparam Tile  AttentionTile
+template <class Sources, class Tile>
+struct SeenKeys {
+  Interval all;                  ///< that some of the queries may see; none of them: empty
+  Interval own[Tile::per_warp];  ///< that each query of this warp may see
+
+  /// A lane asks for one query, and tells the others. All lanes.
+  __device__ static SeenKeys of(const Sources& p, int source, const AttentionPlace& at) {
+    static_assert(Tile::own <= warp);
+    const int query = Tile::lane() % Tile::own;
+    const Interval one = query < at.count ? p.seen(source, at.sequence, at.begin + query) : Interval{0, 0};
+    SeenKeys s;
+    s.all.begin = one.size() > 0 ? one.begin : std::numeric_limits<index_t>::max();
+    s.all.begin = Tile::across(s.all.begin, [](index_t a, index_t b) { return a < b ? a : b; });
+    s.all.end = Tile::across(one.size() > 0 ? one.end : 0, [](index_t a, index_t b) { return a < b ? b : a; });
+    K3SPEC_UNROLL
+    for (int n = 0; n < Tile::per_warp; ++n) {
+      s.own[n].begin = __shfl_sync(~0U, one.begin, Tile::first_row() + n);
+      s.own[n].end = __shfl_sync(~0U, one.end, Tile::first_row() + n);
+    }
+    return s;
   }
-  return all;
-}
-/// Whether a query sees a key.
-template <class Sources>
-__device__ bool sees(const Sources& p, int source, const AttentionPlace& at, int query, index_t key) {
-  if (query >= at.count) return false;
-  const Interval seen = p.seen(source, at.sequence, at.begin + query);
-  return seen.begin <= key && key < seen.end && p.sees(source, at.sequence, at.begin + query, key);
-}
+  /// Whether query n of this warp sees a key.
+  __device__ bool sees(const Sources& p, int source, const AttentionPlace& at, int n, index_t key) const {
+    return own[n].begin <= key && key < own[n].end &&
+           p.sees(source, at.sequence, at.begin + Tile::first_row() + n, key);
+  }
+};
 
 /// o and lse of all queries; a query that sees nothing has zeros and LogSumExp::nothing.
 template <class Sources, class T, class S>
@@ -53,9 +62,12 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
       for (int j = 0; j < V; ++j) sum[n][j] = 0;
     }
     for (int source = 0; source < p.count(); ++source) {
-      const Interval all = seen_by_tile(p, source, at);
-      for (index_t key = all.begin; key < all.end; key += warp) {
-        const index_t rows = all.end - key < warp ? all.end - key : warp;
+      const auto seen = SeenKeys<Sources, Tile>::of(p, source, at);
+      for (index_t key = seen.all.begin; key < seen.all.end; key += warp) {
+        const auto sees = [&](int n) { return seen.sees(p, source, at, n, key + Tile::lane()); };
+        unsigned pairs = 0;
+        if (!Tile::tile_is_seen(sees, pairs)) continue;
+        const index_t rows = seen.all.end - key < warp ? seen.all.end - key : warp;
         const KeyRows<Heads, const typename Sources::Element> keys{p.keys(source), at.sequence * p.rows(source) + key,
                                                                    at.head};
         S score[N] = {};
@@ -63,7 +75,7 @@ __global__ void __launch_bounds__(AttentionTile<S>::threads, 2)
             q, staged, rows, [&](int r, int d) { return keys.key(r, d); }, score);
         K3SPEC_UNROLL
         for (int n = 0; n < N; ++n) {
-          const bool in = sees(p, source, at, Tile::first_row() + n, key + Tile::lane());
+          const bool in = (pairs >> n & 1U) != 0;
           const S x = in ? score[n] * scale : -std::numeric_limits<S>::infinity();
           const S largest = Tile::largest(x);
           if (!__any_sync(~0U, in)) continue;

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
 /// What attention's kernels share: a block of four warps has a tile of its own rows, each warp some of them, in shared
-/// memory; rows of the other side come in tiles of a warp's width, one to a lane. Sums run over columns, and over
-/// lanes, in ascending order, whatever the grid.
-/// defines: cuda::AttentionTile, cuda::AttentionPlace, cuda::KeyRows
+/// memory; rows of the other side come in tiles of a warp's width, one to a lane, but none where nobody sees anybody.
+/// Sums run over columns, and over lanes, in ascending order, whatever the grid.
+/// defines: cuda::AttentionTile, cuda::AttentionPlace, cuda::KeyRows, cuda::tell_of_a_tile
 
 #include <cuda_runtime.h>
 
@@ -36,6 +36,13 @@ struct AttentionPlace {
   index_t sequence, head, begin, count;
 };
 
+/// Has the stand-in for CUDA count a tile that the block loads; nothing on a card. All threads of the block.
+__device__ inline void tell_of_a_tile() {
+#if !defined(__CUDACC__)
+  if (threadIdx.x == 0) cuda_host::count_tile();
+#endif
+}
+
 /// Rows of one side against rows of the other.
 /// \tparam S  float or double
 template <class S>
@@ -50,6 +57,20 @@ struct AttentionTile {
   __device__ static int first_row() { return static_cast<int>(threadIdx.x) / warp * per_warp; }
   /// Columns of a row of `width` that one lane has: lane, lane + 32, …
   static constexpr int lanes_columns(index_t width) { return static_cast<int>((width + warp - 1) / warp); }
+
+  /// Whether some of the block's own rows and of a tile's see each other: only then the tile is to be loaded.
+  /// \param sees   (n) whether own row n of this warp and row `lane` of the other side do
+  /// \param pairs  gets bit n where they do
+  /// All threads of the block.
+  template <class Sees>
+  __device__ static bool tile_is_seen(Sees&& sees, unsigned& pairs) {
+    pairs = 0;
+    K3SPEC_UNROLL
+    for (int n = 0; n < per_warp; ++n) pairs |= sees(n) ? 1U << n : 0U;
+    if (__syncthreads_or(pairs != 0) == 0) return false;
+    tell_of_a_tile();
+    return true;
+  }
 
   /// own[r][d] = load(r, d) where there is such a row, else 0. All threads of the block.
   template <int Width, class Load>
@@ -95,8 +116,8 @@ struct AttentionTile {
     }
   }
 
-  template <class F>
-  __device__ static S across(S x, F&& combine) {
+  template <class X, class F>
+  __device__ static X across(X x, F&& combine) {
     K3SPEC_UNROLL
     for (int apart = warp / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(~0U, x, apart));
     return x;

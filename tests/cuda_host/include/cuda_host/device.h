@@ -28,6 +28,9 @@ struct Position {
 };
 extern Position position;
 
+/// A kernel says that its block loads a tile: counted once for the three runs. CUDA has no such thing.
+void count_tile();
+
 namespace detail {
 
 enum class Barrier : unsigned char { plain, count, all, any };
