@@ -15,6 +15,7 @@ template <Device D>
 class Staging {
  public:
   Staging() = default;
+  /// Memory of `bytes`.
   /// \throws Error when there is no such memory
   Staging(const D&, std::size_t bytes) : memory_(static_cast<index_t>(bytes)) {}
 

@@ -126,6 +126,7 @@ template <>
 class Staging<Cuda> {
  public:
   Staging() = default;
+  /// Memory of `bytes`. Allocating waits for the device.
   /// \throws CudaError when there is no such memory
   Staging(const Cuda&, std::size_t bytes) : memory_(bytes), size_(bytes), sent_(std::in_place) {}
 

@@ -66,6 +66,7 @@ class Event {
 class PinnedMemory {
  public:
   PinnedMemory() = default;
+  /// Memory of `bytes`, of any content.
   /// \throws CudaError when there is no such memory
   explicit PinnedMemory(std::size_t bytes) {
     if (bytes == 0) return;
