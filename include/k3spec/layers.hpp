@@ -30,6 +30,7 @@
 #include <k3spec/core/require_shape.hpp>
 #include <k3spec/core/rng.hpp>
 #include <k3spec/core/scalar_math.hpp>
+#include <k3spec/core/staging.hpp>
 #include <k3spec/core/target_device.hpp>
 #include <k3spec/core/unread.hpp>
 #include <k3spec/core/version.hpp>

@@ -17,12 +17,16 @@ inline constexpr bool stands_in = true;
 inline long device_allocations() { return static_cast<long>(cuda_host::allocations()); }
 inline long device_launches() { return static_cast<long>(cuda_host::launches()); }
 inline long device_tiles() { return static_cast<long>(cuda_host::counted_tiles()); }
+inline long device_products() { return static_cast<long>(cuda_host::products()); }
+inline long device_waits() { return static_cast<long>(cuda_host::waits()); }
 #else
 /// A card does not tell.
 inline constexpr bool stands_in = false;
 inline long device_allocations() { return 0; }
 inline long device_launches() { return 0; }
 inline long device_tiles() { return 0; }
+inline long device_products() { return 0; }
+inline long device_waits() { return 0; }
 #endif
 
 /// Panels small enough that products of a few rows need several. Real cuBLAS may fail with a small workspace.

@@ -145,3 +145,46 @@ TEST_CASE("cudaFree waits for the work that uses the memory") {
   REQUIRE_CUDA(launch({1, 1, 0, s.handles[0]}, set, p, 3));
   CHECK(cudaFree(p) == cudaSuccess);
 }
+
+TEST_CASE("waits of the host are counted: for work, and for memory that is not pinned") {
+  const Streams s;
+  const Event reached;
+  const Array<int> a(std::vector<int>{0});
+  int* pinned = nullptr;
+  int pageable = 0;
+  REQUIRE_CUDA(cudaMallocHost(&pinned, sizeof(int)));
+  auto before = cuda_host::waits();
+  const auto waits = [&] {
+    const auto now = cuda_host::waits(), found = now - before;
+    before = now;
+    return found;
+  };
+  REQUIRE_CUDA(cudaMemcpyAsync(a.get(), pinned, sizeof(int), cudaMemcpyHostToDevice, s.handles[0]));
+  REQUIRE_CUDA(launch({1, 1, 0, s.handles[0]}, set, a.get(), 5));
+  REQUIRE_CUDA(cudaMemcpyAsync(pinned, a.get(), sizeof(int), cudaMemcpyDeviceToHost, s.handles[0]));
+  REQUIRE_CUDA(cudaEventRecord(reached.handle, s.handles[0]));
+  CHECK(waits() == 0);
+  REQUIRE_CUDA(cudaEventSynchronize(reached.handle));
+  CHECK(waits() == 1);
+  REQUIRE_CUDA(cudaEventSynchronize(reached.handle));  // it is reached
+  REQUIRE_CUDA(cudaStreamSynchronize(s.handles[0]));
+  REQUIRE_CUDA(cudaDeviceSynchronize());
+  CHECK(waits() == 0);
+  REQUIRE_CUDA(launch({1, 1, 0, s.handles[0]}, set, a.get(), 6));
+  REQUIRE_CUDA(launch({1, 1, 0, s.handles[1]}, set, a.get(), 7));
+  REQUIRE_CUDA(cudaDeviceSynchronize());
+  CHECK(waits() == 1);
+  REQUIRE_CUDA(cudaMemcpyAsync(&pageable, a.get(), sizeof(int), cudaMemcpyDeviceToHost, s.handles[0]));
+  CHECK(waits() == 1);
+  REQUIRE_CUDA(cudaMemcpyAsync(a.get(), &pageable, sizeof(int), cudaMemcpyHostToDevice, s.handles[0]));
+  CHECK(waits() == 1);
+  REQUIRE_CUDA(cudaStreamSynchronize(s.handles[0]));
+  CHECK(waits() == 1);
+  REQUIRE_CUDA(cudaMemcpy(&pageable, a.get(), sizeof(int), cudaMemcpyDeviceToHost));
+  CHECK(waits() == 1);
+  const auto allocations = cuda_host::allocations();
+  REQUIRE_CUDA(cudaFreeHost(pinned));
+  REQUIRE_CUDA(cudaMallocHost(&pinned, sizeof(int)));
+  CHECK(cuda_host::allocations() == allocations + 1);
+  REQUIRE_CUDA(cudaFreeHost(pinned));
+}

@@ -1,16 +1,19 @@
 #pragma once
 /// \file
 /// The frozen target's side of training where the draft's device cannot run a target: the target runs on another device
-/// beside it (core/target_device.hpp), and its states are copied over. States of a cache are read to the draft's device
-/// at once.
+/// beside it (core/target_device.hpp), and its states are sent over. So are the states of a cache. Both go through
+/// memory of the host from which the device takes them beside it (core/staging.hpp).
 /// defines: UploadedStates, states_for_t
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <k3spec/batches/target_states.hpp>
+#include <k3spec/core/staging.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -28,7 +31,10 @@ class UploadedStates {
   static constexpr index_t hidden = Target::hidden;
 
   UploadedStates(Teacher target, std::vector<Tap> taps, const StatesSize& size, const D& device)
-      : size_(size), taps_(static_cast<index_t>(taps.size())), arena_(device, own_bytes(size, taps_)) {
+      : size_(size),
+        taps_(static_cast<index_t>(taps.size())),
+        arena_(device, own_bytes(size, taps_)),
+        staging_(device, staged_bytes(size, taps_)) {
     kept_ = Kept::allocate(arena_, size, taps_);
     if (const auto& stored = target.stored()) {
       stored->check(taps, size.length, size.packing);
@@ -41,22 +47,25 @@ class UploadedStates {
   /// Bytes in both memories: of the states, and of what a target needs to make them.
   /// \param runs  false: of the states alone, which a cache has
   static constexpr std::size_t bytes(const StatesSize& size, index_t taps, bool runs = true) {
-    return own_bytes(size, taps) + (runs ? Running::bytes(of_one_slot(size), taps) : 0);
+    return own_bytes(size, taps) + staged_bytes(size, taps) + (runs ? Running::bytes(of_one_slot(size), taps) : 0);
   }
 
-  /// As TargetStates::run; the states are on D when it returns.
+  /// As TargetStates::run; what is asked of D from now on finds the states.
   /// \throws Error as that does
   void run(const D& device, const TextWindows& windows, index_t slot = 0) {
-    using k3spec::upload;  // and a backend's own, found by the tag
     check(windows);
     const auto last = kept_.last(slot);
     const auto tapped = kept_.tapped(slot);
-    if (const auto& cached = stored()) return cached->read(device, windows, last, tapped);
-    running_->run(target_device(device), windows);
-    const auto send = [&](const auto& from, const auto& to) {
-      upload(device, Vector<const T>(from.data(), from.size()), Vector<E>(to.data(), to.size()));
-    };
-    send(running_->last(), last), send(running_->tapped(), tapped);
+    if (running_) running_->run(target_device(device), windows);
+    const Staged staged(staging_.writable(), size_.rows(), taps_);
+    if (running_) {
+      std::copy_n(running_->last().data(), running_->last().size(), staged.last.data());
+      std::copy_n(running_->tapped().data(), running_->tapped().size(), staged.tapped.data());
+    } else {
+      stored()->read(target_device(device), windows, staged.last, staged.tapped);
+    }
+    staging_.template send<T>(device, 0, Vector<E>(last.data(), last.size()));
+    staging_.template send<T>(device, Staged::last_bytes(size_.rows()), Vector<E>(tapped.data(), tapped.size()));
   }
 
   /// Refuses other windows than run takes.
@@ -88,6 +97,19 @@ class UploadedStates {
  private:
   using Kept = detail::KeptStates<E, hidden>;
 
+  /// The states of one batch on their way: the last ones, then the tapped ones.
+  struct Staged {
+    Rows<T, hidden> last;
+    Matrix<T> tapped;
+
+    Staged(std::byte* bytes, index_t rows, index_t taps)
+        : last(reinterpret_cast<T*>(bytes), rows),
+          tapped(reinterpret_cast<T*>(bytes + last_bytes(rows)), rows, taps * hidden) {}
+    static constexpr std::size_t last_bytes(index_t rows) {
+      return aligned(static_cast<std::size_t>(checked_product(rows, hidden)) * sizeof(T));
+    }
+  };
+
   static constexpr StatesSize of_one_slot(StatesSize size) {
     size.slots = 1;
     return size;
@@ -96,9 +118,14 @@ class UploadedStates {
     return plan_bytes([&](ArenaPlan& a) { Kept::allocate(a, size, taps); });
   }
 
+  static constexpr std::size_t staged_bytes(const StatesSize& size, index_t taps) {
+    return Staged::last_bytes(size.rows()) * static_cast<std::size_t>(1 + taps);
+  }
+
   StatesSize size_;
   index_t taps_;
   arena_t<D> arena_;
+  Staging<D> staging_;
   Kept kept_;
   std::optional<Running> running_;
   std::optional<Teacher> cache_;  // where none runs

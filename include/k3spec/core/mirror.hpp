@@ -4,11 +4,13 @@
 /// All of a step travel together, in one copy. Where host and device share their memory there is one array and no copy.
 /// defines: Mirrored, MirrorPlan, Mirror
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <type_traits>
 
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/staging.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -46,7 +48,10 @@ class Mirror {
   /// Memory of `bytes` on each side.
   /// \throws Error when there is no such memory
   Mirror(const D& device, std::size_t bytes) : device_(device, static_cast<index_t>(bytes)) {
-    if constexpr (!shares_memory<D>) host_ = Buffer<std::byte>(static_cast<index_t>(bytes));
+    if constexpr (!shares_memory<D>) {
+      host_ = Buffer<std::byte>(static_cast<index_t>(bytes));
+      staging_ = Staging<D>(device, bytes);
+    }
   }
 
   /// The next `count` elements.
@@ -62,21 +67,17 @@ class Mirror {
             Vector<element_t<D, T>>(reinterpret_cast<element_t<D, T>*>(bare(device_.data()) + at), count)};
   }
 
-  /// All that was taken, from the host to the device; done on return.
+  /// All that was taken, from the host to the device, as the host has it now: it may write again on return. What is
+  /// asked of the device from now on finds it.
   void upload(const D& device) {
     if constexpr (!shares_memory<D>) {
-      using k3spec::upload;  // and a backend's own, found by the tag
-      const auto n = static_cast<index_t>(used_);
-      upload(device, Vector<const std::byte>(host(), n), Vector<element_t<D, std::byte>>(device_.data(), n));
+      std::copy_n(host(), used_, staging_.writable());
+      staging_.template send<std::byte>(device, 0, taken());
     }
   }
   /// And back; done on return, as is all that was asked of the device before.
   void download(const D& device) {
-    if constexpr (!shares_memory<D>) {
-      using k3spec::download;
-      const auto n = static_cast<index_t>(used_);
-      download(device, Vector<const element_t<D, std::byte>>(device_.data(), n), Vector<std::byte>(host(), n));
-    }
+    if constexpr (!shares_memory<D>) std::copy_n(staging_.fetch(device, taken()), used_, host());
   }
 
  private:
@@ -88,8 +89,16 @@ class Mirror {
     }
   }
 
+  Vector<element_t<D, std::byte>> taken() {
+    return Vector<element_t<D, std::byte>>(device_.data(), static_cast<index_t>(used_));
+  }
+
+  /// Where there is no copy.
+  struct NoStaging {};
+
   buffer_t<D, std::byte> device_;
   Buffer<std::byte> host_;
+  [[no_unique_address]] std::conditional_t<shares_memory<D>, NoStaging, Staging<D>> staging_;
   std::size_t used_ = 0;
 };
 

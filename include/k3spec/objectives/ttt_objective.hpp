@@ -4,8 +4,8 @@
 /// target's distribution over the draft vocabulary (TttLoss), mean over supervised positions, steps weighted 0.8^k.
 ///
 /// The vocabulary is walked in chunks (objectives/ttt_walk.hpp): no logits of a whole batch ever exist. LK's lambda
-/// weighs its gradients by all batches' mean acceptance: where that is not given, they take a second walk. Between its
-/// beginning and the end of a walk a step does not wait for the device.
+/// weighs its gradients by all batches' mean acceptance: where that is not given, they take a second walk, and the host
+/// waits between the two. Else it waits for the device once, at a step's end, for what came of the rows.
 /// defines: TttObjective
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class TttObjective {
     TttMetrics sums = begin(call);
     if (loss_.lk == LkLoss::lambda && sums.supervised() > 0) {
       unroll(call);
-      walk(call, acceptance_alone, sums);
+      find_acceptance(call, sums);
     }
     return Totals::of(sums);
   }
@@ -141,6 +141,7 @@ class TttObjective {
     if (sums.supervised() > 0) {
       walks(call, totals, sums);
       if (call.d_w != nullptr) backward(call, d_aux);
+      take_results(call.device, loss_.lk != LkLoss::none, sums);
     } else if (d_aux.into == Into::overwrite) {
       zero(call.device, d_aux.to);
     }
@@ -186,17 +187,28 @@ class TttObjective {
   template <class Teacher>
   void walks(const Call<Teacher>& call, const std::optional<Totals>& totals, TttMetrics& sums) {
     const bool learns = call.d_w != nullptr, apart = learns && loss_.lk == LkLoss::lambda && !totals;
-    if (apart) walk(call, acceptance_alone, sums);
-    walk(call, {loss_.lk != LkLoss::none && !apart, true, learns, totals.value_or(Totals::of(sums))}, sums);
+    if (apart) find_acceptance(call, sums);
+    walk(call, {loss_.lk != LkLoss::none && !apart, true, learns, totals.value_or(Totals::of(sums))});
+  }
+
+  /// Acceptance alone of all rows and steps: the host waits for it.
+  template <class Teacher>
+  void find_acceptance(const Call<Teacher>& call, TttMetrics& sums) {
+    walk(call, acceptance_alone);
+    take_results(call.device, true, sums);
+  }
+
+  /// What the device made of each row, to the host.
+  void take_results(const D& device, bool alphas, TttMetrics& sums) {
+    rows_.download(device);
+    for (index_t k = 0; alphas && k < steps(); ++k) sums[k].alpha = rows_.alpha_sum(k);
   }
 
   template <class Teacher>
-  void walk(const Call<Teacher>& call, const TttMakes& makes, TttMetrics& sums) {
+  void walk(const Call<Teacher>& call, const TttMakes& makes) {
     const TttWalk<Draft, E, D, Teacher> all{call.device, call.w,    call.d_w, call.teacher, loss_,
                                             rows_,       unrolled_, arena_,   makes};
     for (index_t r = 0; r < rows_.rows(); r += chunk) all.run(r, std::min(chunk, rows_.rows() - r));
-    rows_.download(call.device);
-    for (index_t k = 0; makes.alphas && k < steps(); ++k) sums[k].alpha = rows_.alpha_sum(k);
   }
 
   TttLoss loss_;

@@ -99,7 +99,7 @@ class TttRows {
     }
     return counts;
   }
-  /// To the device; done on return.
+  /// To the device; what is asked of it from now on finds it.
   void upload(const D& device) { in_.upload(device); }
   /// From the device; done on return, as is all that was asked of it before.
   void download(const D& device) { out_.download(device); }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include <k3spec/core/memory.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>
 
 namespace K3SPEC_NAMESPACE {
@@ -16,23 +16,29 @@ namespace K3SPEC_NAMESPACE {
 template <Device D = Cpu>
 class GradientNorm {
  public:
-  GradientNorm(const D& device, index_t n) : sums_(device, expr::square_blocks(n)), on_host_(expr::square_blocks(n)) {}
+  GradientNorm(const D& device, index_t n)
+      : mirror_(device, bytes(n)), sums_(mirror_.template take<double>(expr::square_blocks(n))) {}
 
   /// g [n]. Waits for the device.
   /// \throws Error when g has not n elements
   template <class S, index_t N>
   double operator()(const D& device, const View<S, N>& g) {
-    const Vector<element_t<D, double>> sums(sums_.data(), sums_.size());
-    sums_of_squares<std::remove_const_t<S>>(device, g, sums);
-    download<double>(device, sums, Vector<double>(on_host_.data(), on_host_.size()));
+    sums_of_squares<std::remove_const_t<S>>(device, g, sums_.device);
+    mirror_.download(device);
     double total = 0;
-    for (const double sum : on_host_) total += sum;
+    for (index_t i = 0; i < sums_.host.extent(0); ++i) total += sums_.host(i);
     return std::sqrt(total);
   }
 
  private:
-  buffer_t<D, double> sums_;
-  Buffer<double> on_host_;
+  static std::size_t bytes(index_t n) {
+    MirrorPlan<D> plan;
+    plan.template take<double>(expr::square_blocks(n));
+    return plan.bytes();
+  }
+
+  Mirror<D> mirror_;
+  Mirrored<D, double> sums_;
 };
 
 /// What a gradient of norm `norm` is multiplied with so that its norm is at most `largest`.

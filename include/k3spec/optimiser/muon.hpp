@@ -23,6 +23,7 @@
 
 #include <k3spec/backend/cpu/gemm.hpp>
 #include <k3spec/config/conventions.hpp>
+#include <k3spec/core/mirror.hpp>
 #include <k3spec/ops/sum_of_squares.hpp>
 #include <k3spec/optimiser/adamw.hpp>
 
@@ -87,8 +88,8 @@ class Muon {
         parts_(parts(frozen)),
         next_(device, sizes(parts_).next),
         squares_(device, sizes(parts_).squares),
-        sums_(device, blocks()),
-        sums_on_host_(blocks()) {
+        mirror_(device, bytes_of_sums()),
+        sums_(mirror_.template take<double>(blocks())) {
     options_.check();
   }
 
@@ -166,6 +167,12 @@ class Muon {
     return all;
   }
 
+  std::size_t bytes_of_sums() const {
+    MirrorPlan<D> plan;
+    plan.template take<double>(blocks());
+    return plan.bytes();
+  }
+
   /// M and U of all matrices, U in place of g, divided by its norm.
   void add_momentum(const D& device, double clip, Rest& rest, const Vector<E>& g) {
     const double mu = options_.momentum;
@@ -178,19 +185,17 @@ class Muon {
       sums_of_squares<E>(device, Vector<const E>(gradient.data(), part.size()), sums_at(at, part.blocks()));
       at += part.blocks();
     }
-    download<double>(device, sums_at(0, at), Vector<double>(sums_on_host_.data(), at));
+    mirror_.download(device);
     at = 0;
     for (const Part& part : parts_) {
       double sum = 0;
-      for (index_t i = 0; i < part.blocks(); ++i) sum += sums_on_host_.data()[at + i];
+      for (index_t i = 0; i < part.blocks(); ++i) sum += sums_.host(at + i);
       at += part.blocks();
       const Matrix<E> x = part.of(g.data());
       evaluate(device, 1 / (std::sqrt(sum) + eps) * expr::arg<0>, x, x);
     }
   }
-  Vector<element_t<D, double>> sums_at(index_t begin, index_t n) {
-    return Vector<element_t<D, double>>(sums_.data() + begin, n);
-  }
+  Vector<element_t<D, double>> sums_at(index_t begin, index_t n) { return sums_.device.rows(begin, n); }
 
   /// Newton-Schulz of the matrix in g. The result is in `next_`, as the number of steps is odd.
   void orthogonalize(const D& device, const Part& part, const Vector<E>& g) {
@@ -236,8 +241,8 @@ class Muon {
   MuonOptions options_;
   std::vector<Part> parts_;
   buffer_t<D, S> next_, squares_;
-  buffer_t<D, double> sums_;
-  Buffer<double> sums_on_host_;
+  Mirror<D> mirror_;
+  Mirrored<D, double> sums_;
 };
 
 }  // namespace K3SPEC_NAMESPACE

@@ -23,7 +23,11 @@ void set_device_count(int count);
 void set_launch_limit(unsigned seconds);
 
 std::uint64_t launches();     ///< kernels that ran to their end
-std::uint64_t allocations();  ///< cudaMalloc and cudaMallocAsync so far
+std::uint64_t products();     ///< of cuBLAS, one for each call that has something to do
+std::uint64_t allocations();  ///< of device memory and of pinned host memory so far
+/// How often the host waited so far: calls that found work to be done before they could return, and copies from or to
+/// memory that is not pinned, for which a card's driver may wait.
+std::uint64_t waits();
 std::size_t live_allocations();
 std::uint64_t copied_bytes();  ///< that kernels read by cp.async so far, zeros not counted
 std::uint64_t counted_tiles();  ///< that kernels have said they load (cuda_host/device.h) so far

@@ -84,8 +84,11 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
                               std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   CUDA_HOST_BEGIN_CALL;
   Mark mark;
-  return call(enqueue_copy(find_stream(stream), {address_of(to), to_pitch, false},
-                           {address_of(from), from_pitch, false}, {width, height}, kind, mark));
+  CUDA_HOST_TRY(enqueue_copy(find_stream(stream), {address_of(to), to_pitch, false},
+                             {address_of(from), from_pitch, false}, {width, height}, kind, mark));
+  const auto is_pageable = [](const void* p) { return !in_region(address_of(p)) && !is_pinned(address_of(p)); };
+  if (mark.stream != nullptr && (is_pageable(to) || is_pageable(from))) count_wait();
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,

@@ -149,6 +149,7 @@ cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
   if (p == MAP_FAILED) return call(cudaErrorMemoryAllocation);
   std::memset(p, fresh_memory, bytes);
   pinned[address_of(p)] = bytes;
+  ++count;
   *pointer = p;
   return cudaSuccess;
 }

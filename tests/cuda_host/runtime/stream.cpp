@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda_host.h"
 #include "host_state.hpp"
 
 namespace cuda_host {
@@ -10,6 +11,8 @@ namespace {
 // Never destroyed: calls when the program ends find them still.
 StreamPointer& default_stream = *new StreamPointer(std::make_shared<Stream>());
 std::vector<StreamPointer>& streams = *new std::vector<StreamPointer>;  // also destroyed ones whose work is not done
+
+std::uint64_t wait_count = 0;
 
 bool is_blocking(const Stream& stream) { return (stream.flags & cudaStreamNonBlocking) == 0; }
 
@@ -23,6 +26,10 @@ void add_legacy_order(const StreamPointer& stream, std::vector<Mark>& after) {
   for (const auto& other : streams) {
     if (is_blocking(*other)) after.push_back({other, other->put});
   }
+}
+
+void run_all_of(const Mark& mark) {
+  while (!is_done(mark)) run_one(mark);
 }
 
 void forget_finished() {
@@ -62,15 +69,21 @@ cudaError_t run_one(const Mark& mark) {
   return error;
 }
 
+void count_wait() { ++wait_count; }
+std::uint64_t waits() { return wait_count; }
+
 cudaError_t run_until(const Mark& mark) {
-  while (!is_done(mark)) run_one(mark);
+  if (!is_done(mark)) count_wait();
+  run_all_of(mark);
   return sticky_error();
 }
 
 cudaError_t run_everything() {
+  const auto has_work = [](const StreamPointer& s) { return s->done < s->put; };
+  if (has_work(default_stream) || std::any_of(streams.begin(), streams.end(), has_work)) count_wait();
   // The stream created last goes first: work that needs an event and does not wait for it comes too early.
-  for (std::size_t i = streams.size(); i > 0; --i) run_until({streams[i - 1], streams[i - 1]->put});
-  run_until({default_stream, default_stream->put});
+  for (std::size_t i = streams.size(); i > 0; --i) run_all_of({streams[i - 1], streams[i - 1]->put});
+  run_all_of({default_stream, default_stream->put});
   forget_finished();
   return sticky_error();
 }

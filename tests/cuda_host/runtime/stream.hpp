@@ -45,10 +45,13 @@ StreamPointer find_stream(cudaStream_t handle);
 Mark enqueue(const StreamPointer& stream, Work work, std::vector<Mark> after = {});
 
 bool is_done(const Mark& mark);
-/// Does the work up to the mark, and what it must wait for. Stops at the first fault, which stays.
+/// Does the work up to the mark, and what it must wait for. Stops at the first fault, which stays. Counts as a wait of
+/// the host where there is such work.
 cudaError_t run_until(const Mark& mark);
+void count_wait();
 /// Does the next piece of what the mark waits for.
 cudaError_t run_one(const Mark& mark);
+/// All of it, a single wait.
 cudaError_t run_everything();
 
 /// After cudaDeviceReset: no streams, no events.

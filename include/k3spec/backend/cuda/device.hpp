@@ -4,6 +4,7 @@
 /// defines: Cuda, CudaOptions, MixedProducts
 
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -51,6 +52,7 @@ class Cuda {
   /// \throws Error with the driver's sentence when there is no such card
   explicit Cuda(const CudaOptions& options = {}) : options_(options) {
     select();
+    found_ = cuda::PinnedMemory(sizeof(*faults()));
     stream_ = std::make_unique<cuda::Stream>();
     cublasHandle_t blas = nullptr;
     cuda::check(cublasCreate(&blas), "cublasCreate");
@@ -75,9 +77,12 @@ class Cuda {
   /// Returns when all ops so far are done.
   /// \throws CudaError when one failed; Error for a token id that was outside its table
   void synchronize() const {
-    stream_->synchronize();
     unsigned long long row = 0;
-    cuda::check(cudaMemcpy(&row, faults(), sizeof(row), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    // Behind all ops so far, so that one wait is for both.
+    cuda::check(cudaMemcpyAsync(found_.data(), faults(), sizeof(row), cudaMemcpyDeviceToHost, stream()),
+                "cudaMemcpyAsync");
+    stream_->synchronize();
+    std::memcpy(&row, found_.data(), sizeof(row));
     if (row == no_row) return;
     forget_faults();
     throw Error("token id at row " + std::to_string(row), "an id outside the table", "one of its rows");
@@ -156,6 +161,7 @@ class Cuda {
   int multiprocessors_ = 0;
   std::unique_ptr<cuda::Stream> stream_;
   std::unique_ptr<std::byte, Free> workspace_;
+  cuda::PinnedMemory found_;  // where synchronize reads what kernels left in faults()
   std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, DestroyBlas> blas_;
 };
 

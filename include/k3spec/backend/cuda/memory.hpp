@@ -1,18 +1,20 @@
 #pragma once
 /// \file
 /// Device memory and the way between it and the host.
-/// defines: CudaBuffer, CudaArena, upload, download
+/// defines: CudaBuffer, CudaArena, upload, download, Staging<Cuda>
 
 #include <concepts>
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <k3spec/backend/cuda/device.hpp>
 #include <k3spec/core/memory.hpp>
+#include <k3spec/core/staging.hpp>
 
 namespace K3SPEC_NAMESPACE {
 
@@ -117,5 +119,58 @@ void download(const Cuda& cuda, Vector<const Placed<T, Cuda>> from, Vector<T> to
   cuda::copy(cuda, bare(from.data()), to.data(), from.extent(0), cudaMemcpyDeviceToHost);
   cuda.synchronize();
 }
+
+/// Bytes of pinned memory and the point in the stream where all that was sent from them has left. Sending returns at
+/// once; the host waits where it wants to write again before that point is reached.
+template <>
+class Staging<Cuda> {
+ public:
+  Staging() = default;
+  /// Memory of `bytes`. Allocating waits for the device.
+  /// \throws CudaError when there is no such memory
+  Staging(const Cuda&, std::size_t bytes) : memory_(bytes), size_(bytes), sent_(std::in_place) {}
+
+  /// The bytes, free to be written: what was sent has left them.
+  /// \throws CudaError
+  std::byte* writable() {
+    if (in_flight_) sent_->synchronize();
+    in_flight_ = false;
+    return memory_.data();
+  }
+
+  /// Copies what is here from byte `first` on to the device, in the order of its ops. These bytes are not to be written
+  /// before writable() is asked again.
+  /// \throws Error when there are not so many bytes, CudaError
+  template <class T>
+  void send(const Cuda& cuda, std::size_t first, Vector<Placed<T, Cuda>> to) {
+    require_bytes(first, static_cast<std::size_t>(to.extent(0)) * sizeof(T));
+    cuda.require_device_memory(to, "staging: destination");
+    cuda::copy(cuda, reinterpret_cast<const T*>(memory_.data() + first), bare(to.data()), to.extent(0),
+               cudaMemcpyHostToDevice);
+    sent_->record(cuda.stream());
+    in_flight_ = true;
+  }
+
+  /// Copies bytes of the device to the first ones here; done on return, as is all that was asked of the device before.
+  /// \throws Error when there are not so many bytes, CudaError
+  std::byte* fetch(const Cuda& cuda, Vector<const Placed<std::byte, Cuda>> from) {
+    require_bytes(0, static_cast<std::size_t>(from.extent(0)));
+    cuda.require_device_memory(from, "staging: source");
+    cuda::copy(cuda, bare(from.data()), memory_.data(), from.extent(0), cudaMemcpyDeviceToHost);
+    cuda.synchronize();
+    return memory_.data();
+  }
+
+ private:
+  void require_bytes(std::size_t first, std::size_t bytes) const {
+    if (first <= size_ && bytes <= size_ - first) return;
+    throw Error("staging: bytes", std::to_string(size_), std::to_string(first + bytes));
+  }
+
+  cuda::PinnedMemory memory_;
+  std::size_t size_ = 0;
+  std::optional<cuda::Event> sent_;
+  bool in_flight_ = false;
+};
 
 }  // namespace K3SPEC_NAMESPACE

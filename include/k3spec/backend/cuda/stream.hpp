@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Streams and events that end with their owner.
-/// defines: cuda::Stream, cuda::Event
+/// Streams, events and pinned memory that end with their owner.
+/// defines: cuda::Stream, cuda::Event, cuda::PinnedMemory
 
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 
@@ -59,6 +60,27 @@ class Event {
     void operator()(cudaEvent_t e) const { cudaEventDestroy(e); }
   };
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> handle_;
+};
+
+/// Memory of the host that the card copies from and to beside the host. Allocating and freeing wait for the device.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  /// Memory of `bytes`, of any content.
+  /// \throws CudaError when there is no such memory
+  explicit PinnedMemory(std::size_t bytes) {
+    if (bytes == 0) return;
+    void* p = nullptr;
+    check(cudaMallocHost(&p, bytes), "cudaMallocHost");
+    data_.reset(static_cast<std::byte*>(p));
+  }
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { cudaFreeHost(p); }
+  };
+  std::unique_ptr<std::byte[], Free> data_;
 };
 
 }  // namespace K3SPEC_NAMESPACE::cuda
