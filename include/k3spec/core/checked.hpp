@@ -19,7 +19,8 @@ constexpr index_t checked_product(index_t a, Rest... rest) {
   index_t product = a;
   bool fits = a >= 0 && a <= most;
   [[maybe_unused]] const auto times = [&](index_t b) {
-    fits = fits && b >= 0 && !__builtin_mul_overflow(product, b, &product) && product <= most;
+    fits = fits && b >= 0 && (b == 0 || product <= most / b);  // no builtin: nvcc has none for constants
+    if (fits) product *= b;
   };
   (times(static_cast<index_t>(rest)), ...);
   if (fits) return product;
