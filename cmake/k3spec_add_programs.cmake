@@ -1,5 +1,5 @@
 # k3spec_add_programs(<name> HEADER <header> TARGET <type> DRAFTS <type>... [DTYPES <type>...] [LIBRARIES <library>...]
-#                     [BARE])
+#                     [CUDA] [BARE])
 #
 # Adds the programs train_draft, speculate, capture, inspect, convert_draft and random_target, compiled for a target's
 # config and configs of its drafts, all of which the header defines; names may be qualified. The targets are
@@ -9,6 +9,8 @@
 #              quicker where they are much alike, but takes more memory
 #   DTYPES     float, bfloat16 or both: what train_draft can train in. The first is its default; not given: float alone.
 #              A unit of each draft is compiled for each
+#   CUDA       train_draft's --device cuda: a unit more of each draft and dtype, compiled by nvcc. The language CUDA must be
+#              enabled, for architectures of 80 or newer (CMAKE_CUDA_ARCHITECTURES), and the CUDA toolkit be there
 #   LIBRARIES  that the programs are linked with, too; the header may include what they bring
 #   BARE       targets are named as the programs, which lie in the current binary folder
 include_guard()
@@ -88,9 +90,19 @@ function(k3spec_try out output text)
   set(${output} "${said}" PARENT_SCOPE)
 endfunction()
 
-# k3spec_write_programs(<folder> <header> <target> <dtypes> <unit>...): what is compiled beside the sources; dtypes, and
-# the types of a unit, have commas between them.
-function(k3spec_write_programs folder header target dtypes)
+# k3spec_write_programs(<folder> <header> <target> <dtypes> <cuda> <unit>...): what is compiled beside the sources;
+# dtypes, and the types of a unit, have commas between them; cuda is ON where there are units for cards.
+function(k3spec_write_programs folder header target dtypes cuda)
+  set(places Cpu)
+  set(extension_Cpu .cpp)
+  set(source_Cpu draft)
+  set(compiled_for_cuda false)
+  if(cuda)
+    list(APPEND places Cuda)
+    set(extension_Cuda _cuda.cu)
+    set(source_Cuda cuda)
+    set(compiled_for_cuda true)
+  endif()
   string(REPLACE "," ";" dtypes "${dtypes}")
   k3spec_programs_folder(sources)
   set(types "")
@@ -99,12 +111,14 @@ function(k3spec_write_programs folder header target dtypes)
   foreach(unit IN LISTS ARGN)
     string(REPLACE "," ";" unit "${unit}")
     foreach(dtype IN LISTS dtypes)
-      set(train "#include \"${sources}/train_draft/draft.hpp\"\n\n")
-      foreach(type IN LISTS unit)
-        string(APPEND train "template int k3spec::examples::train<::${type}, k3spec::examples::dtype_${dtype}>("
-                            "const k3spec::examples::Job&);\n")
+      foreach(place IN LISTS places)
+        set(train "#include \"${sources}/train_draft/${source_${place}}.hpp\"\n\n")
+        foreach(type IN LISTS unit)
+          string(APPEND train "template int k3spec::examples::train<::${type}, k3spec::examples::dtype_${dtype}, "
+                              "k3spec::${place}>(const k3spec::examples::Job&);\n")
+        endforeach()
+        file(CONFIGURE OUTPUT ${folder}/train_draft_${number}_${dtype}${extension_${place}} CONTENT "${train}" @ONLY)
       endforeach()
-      file(CONFIGURE OUTPUT ${folder}/train_draft_${number}_${dtype}.cpp CONTENT "${train}" @ONLY)
     endforeach()
     set(enter "#include \"${sources}/speculate/draft.hpp\"\n\n")
     foreach(type IN LISTS unit)
@@ -128,6 +142,10 @@ function(k3spec_write_programs folder header target dtypes)
 
 #include \"${header}\"
 
+namespace K3SPEC_NAMESPACE {
+class Cuda;  // backend/cuda/device.hpp, which only units for cards include
+}
+
 namespace k3spec::examples {
 
 template <class... Configs>
@@ -138,6 +156,7 @@ using Drafts = Types<${types}>;
 using dtype_float = float;
 using dtype_bfloat16 = bfloat16;
 using Dtypes = Types<${dtypes}>;
+inline constexpr bool compiled_for_cuda = ${compiled_for_cuda};
 inline constexpr std::string_view target_name = \"${target}\";
 inline constexpr std::string_view draft_names[] = {${names}};
 
@@ -145,8 +164,26 @@ inline constexpr std::string_view draft_names[] = {${names}};
 ")
 endfunction()
 
+# k3spec_check_cuda(<name>): whether units for cards can be compiled. Of k3spec_add_programs.
+function(k3spec_check_cuda name)
+  set(who "k3spec_add_programs(${name}): CUDA")
+  if(NOT TARGET k3spec::cuda)
+    message(FATAL_ERROR "${who}: found no CUDA toolkit with cuBLAS, wanted 12.0 or newer (see CUDAToolkit_ROOT)")
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "${who}: found the language CUDA not enabled, wanted project(... LANGUAGES CXX CUDA) or "
+                        "enable_language(CUDA)")
+  endif()
+  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    if(architecture MATCHES "^([0-9]+)" AND CMAKE_MATCH_1 LESS 80)
+      message(FATAL_ERROR "${who}: CMAKE_CUDA_ARCHITECTURES: found ${architecture}, wanted 80 or newer, or native: the "
+                          "card that is here")
+    endif()
+  endforeach()
+endfunction()
+
 function(k3spec_add_programs name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "BARE" "HEADER;TARGET" "DRAFTS;DTYPES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "BARE;CUDA" "HEADER;TARGET" "DRAFTS;DTYPES;LIBRARIES")
   foreach(wanted HEADER TARGET DRAFTS)
     if(NOT arg_${wanted})
       message(FATAL_ERROR "k3spec_add_programs(${name}): found no ${wanted}, wanted HEADER <header> TARGET <type> "
@@ -155,7 +192,7 @@ function(k3spec_add_programs name)
   endforeach()
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "k3spec_add_programs(${name}): found ${arg_UNPARSED_ARGUMENTS}, wanted HEADER, TARGET, DRAFTS, "
-                        "DTYPES, LIBRARIES or BARE")
+                        "DTYPES, CUDA, LIBRARIES or BARE")
   endif()
   set(dtypes ${arg_DTYPES})
   if(NOT dtypes)
@@ -166,6 +203,9 @@ function(k3spec_add_programs name)
       message(FATAL_ERROR "k3spec_add_programs(${name}): DTYPES: found ${dtype}, wanted float or bfloat16")
     endif()
   endforeach()
+  if(arg_CUDA)
+    k3spec_check_cuda(${name})
+  endif()
   find_package(CLI11 QUIET)
   if(NOT CLI11_FOUND)
     message(FATAL_ERROR "k3spec_add_programs(${name}): missing libraries, with their Debian packages: "
@@ -184,7 +224,7 @@ function(k3spec_add_programs name)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}_programs)
   k3spec_programs_folder(sources)
   list(JOIN dtypes "," joined)
-  k3spec_write_programs(${folder} ${header} ${arg_TARGET} ${joined} ${arg_DRAFTS})
+  k3spec_write_programs(${folder} ${header} ${arg_TARGET} ${joined} ${arg_CUDA} ${arg_DRAFTS})
   set(units "")
   list(LENGTH arg_DRAFTS count)
   math(EXPR last "${count} - 1")
@@ -201,6 +241,9 @@ function(k3spec_add_programs name)
     list(APPEND own_speculate ${folder}/speculate_${number}.cpp)
     foreach(dtype IN LISTS dtypes)
       list(APPEND own_train_draft ${folder}/train_draft_${number}_${dtype}.cpp)
+      if(arg_CUDA)
+        list(APPEND own_train_draft ${folder}/train_draft_${number}_${dtype}_cuda.cu)
+      endif()
     endforeach()
   endforeach()
   # What these do takes no time; their JSON takes long to optimise. They must not instantiate what the other units of
@@ -219,6 +262,11 @@ function(k3spec_add_programs name)
     add_executable(${target} ${own_${program}})
     target_include_directories(${target} PRIVATE ${folder})
     target_link_libraries(${target} PRIVATE k3spec::k3spec CLI11::CLI11 ${arg_LIBRARIES})
+    if(arg_CUDA AND program STREQUAL train_draft)
+      target_link_libraries(${target} PRIVATE k3spec::cuda)
+      # 186: a loop over the inputs of a layer that has none compares with 0.
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-diag-suppress=186>)
+    endif()
     if(NOT arg_BARE)
       set_target_properties(${target} PROPERTIES OUTPUT_NAME ${program}
                             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name})

@@ -30,7 +30,7 @@ function(k3spec_emit_config header)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/k3spec_emit_config)
   k3spec_programs_folder(sources)
   set(configs k3spec::configs)
-  k3spec_write_programs(${folder} k3spec/config/block_drafts.hpp ${configs}::KimiK3Tiny float
+  k3spec_write_programs(${folder} k3spec/config/block_drafts.hpp ${configs}::KimiK3Tiny float OFF
                         ${configs}::KimiK3TinyDFlash)
   k3spec_include_folders(includes)
   try_compile(compiles ${folder}/inspect SOURCES ${sources}/inspect.cpp

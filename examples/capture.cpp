@@ -177,7 +177,7 @@ int capture(Options o, const examples::StopSignals& stop) {
   const TrainSettings s = settings_of(o);
   FeaturePlan plan;
   examples::with_draft(draft_type(o), [&]<class Config> { take_taps<Config>(o, plan); });
-  const Cpu cpu = examples::make_device(o.device);
+  const Cpu cpu = examples::make_host(o.device);
   if (o.train.empty()) o.train = o.target / "train.txt";
   if (o.heldout.empty()) o.heldout = o.target / "heldout.txt";
   examples::refuse_idle_bin(o.bin_type, {o.train, o.heldout});

@@ -2,7 +2,8 @@
 # The main job: installs missing packages, builds the examples, trains an EAGLE-3, a DFlash and a DSpark draft for k3-tiny
 # from random values, lets each draft for the target on held-out text, with as many tokens at a time as it was trained for
 # and with as many as pay, and reports how they learned (report.html). `--draft KIND` takes one of them. Other arguments go to train_draft,
-# e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate gets the same target, drafts, device and threads.
+# e.g. `examples/run.sh --minutes 1`, --resume or --out DIR; speculate gets the same target, drafts and threads. With
+# `--device cuda` drafts are trained on a card, and decode on the host.
 # Drafts of an earlier run are moved, not removed. The programs are built for this machine, or for what K3SPEC_MARCH in the
 # environment names, in a folder of that name: the tests' build folder, which is for any x86-64-v3, is left alone.
 set -euo pipefail
@@ -73,9 +74,13 @@ if [[ -n "$log" ]]; then
   arguments+=(--log "$log")
 fi
 
+# What is trained on a card is decoded on the host.
+cards=(-D K3SPEC_PROGRAM_CUDA=OFF)
+if [[ "$device" == cuda ]]; then cards=(-D K3SPEC_PROGRAM_CUDA=ON -D CMAKE_CUDA_ARCHITECTURES=native); fi
+
 bash cmake/install_packages.sh
 cmake -S . -B "$build" -G Ninja -D K3SPEC_MARCH="$march" -D K3SPEC_BUILD_EXAMPLES=ON \
-  -D K3SPEC_PROGRAM_DTYPES="$dtypes"
+  "${cards[@]}" -D K3SPEC_PROGRAM_DTYPES="$dtypes"
 cmake --build "$build" --parallel "$(nproc)" --target train_draft speculate plot_training
 
 if [[ -n "$help" ]]; then exec "$build/examples/train_draft" --help; fi
@@ -98,10 +103,10 @@ if [[ -z "$out" ]]; then
   mkdir -p "$out"
   alone
 fi
-shared=(--device "$device" "${threads[@]}" --target "$target")
+shared=("${threads[@]}" --target "$target")
 drafts=() logs=()
 for kind in "${kinds[@]}"; do
-  "$build/examples/train_draft" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${optimizer[@]}" \
+  "$build/examples/train_draft" --device "$device" "${shared[@]}" --draft "$kind" --output "$out/$kind" "${optimizer[@]}" \
     "${arguments[@]}"
   drafts+=(--draft "$out/$kind/latest")
   logs+=("$kind=${log:-$out/$kind/train.jsonl}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `--device cuda` answers without NVIDIA's driver and with drivers of our own making. $1: a C++ compiler, then the
-# programs. Each answer is one line on standard error and exit status 1, and a run leaves nothing behind.
+# What `--device cuda` answers without NVIDIA's driver and with drivers of our own making, by programs that are not compiled
+# for cards. $1: a C++ compiler, then the programs. Each answer is one line on standard error and exit status 1, and a run leaves nothing behind.
 set -uo pipefail
 compiler="$1"
 shift
@@ -41,7 +41,8 @@ mkdir "$dir/damaged"
 echo "no library" >"$dir/damaged/libcuda.so.1"
 
 device=", wanted a device that CUDA runs on"
-not_yet=", wanted --device cpu: the programs do not compute on CUDA yet, the library's Trainer does"
+not_compiled=", wanted --device cpu: of the programs train_draft alone computes on a card, where it is compiled for that"
+not_compiled+=" (CUDA of k3spec_add_programs)"
 for program in "$@"; do
   case "${program##*/}" in
     train_draft) rest=(--out "$dir/run") ;;
@@ -55,8 +56,8 @@ for program in "$@"; do
   refuse no_count "an NVIDIA driver that has no cuDeviceGetCount$device"
   refuse no_version "an NVIDIA driver that has no cuDriverGetVersion$device"
   refuse damaged "an NVIDIA driver that cannot be loaded: *$device"
-  refuse one_device "1 device, CUDA 13.1$not_yet"
-  refuse eight_devices "8 devices, CUDA 13.1$not_yet"
+  refuse one_device "1 device, CUDA 13.1$not_compiled"
+  refuse eight_devices "8 devices, CUDA 13.1$not_compiled"
   # Where a driver is installed, its absence cannot be shown.
   if [[ "$(ldconfig -p 2>/dev/null)" != *libcuda.so.1* ]]; then
     refuse nothing "no NVIDIA driver (libcuda.so.1 not found)$device"

@@ -65,6 +65,10 @@ build/native/examples/speculate *' "$job" --draft dspark --muon-scale adamw --mu
 never original
 called 'build/native/examples/train_draft * --optimizer muon * --ema 0.999
 build/native/examples/speculate *' "$job" --draft dspark --ema 0.999
+called 'cmake * -D K3SPEC_PROGRAM_CUDA=ON -D CMAKE_CUDA_ARCHITECTURES=native *
+build/native/examples/train_draft --device cuda --threads 2 *
+build/native/examples/speculate --threads 2 *' "$job" --draft dspark --device cuda --threads 2
+called 'cmake * -D K3SPEC_PROGRAM_CUDA=OFF *' "$job" --draft dspark
 # Files are meant where the caller is.
 called "build/native/examples/train_draft * --heldout code=$PWD/a=b.txt --heldout $PWD/c.txt --heldout /d=e.txt
 build/native/examples/speculate *" "$job" --draft dspark --heldout code=a=b.txt --heldout c.txt --heldout=/d=e.txt

@@ -2,7 +2,7 @@
 /// \file
 /// What the programs are compiled for: TargetConfig and Drafts, of a header that k3spec_add_programs writes
 /// (cmake/k3spec_add_programs.cmake), and what their files are held against.
-/// defines: draft_types, with_draft, draft_type_of, dtype_names, with_dtype
+/// defines: draft_types, with_draft, draft_type_of, dtype_names, with_dtype, with_device
 
 #include <algorithm>
 #include <array>
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <k3spec/core/device.hpp>
 #include <k3spec/io/draft_config.hpp>
 
 #include <k3spec_programs.hpp>
@@ -61,6 +62,15 @@ template <class F>
 decltype(auto) with_dtype(std::string_view name, F&& f) {
   const auto at = std::find(dtype_names.begin(), dtype_names.end(), name) - dtype_names.begin();
   return detail::with_type(static_cast<std::size_t>(at), f, Dtypes{});
+}
+
+/// Calls f<D>() with the device of that name: "cuda", where that is compiled in, or else the host.
+template <class F>
+decltype(auto) with_device([[maybe_unused]] std::string_view name, F&& f) {
+  if constexpr (compiled_for_cuda) {
+    if (name == "cuda") return f.template operator()<Cuda>();
+  }
+  return f.template operator()<Cpu>();
 }
 
 /// Where the draft is that a config.json differs from least, of its kind and attention block: not at all, if it is one

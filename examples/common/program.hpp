@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// What the example programs share.
-/// defines: say, open_standard_files, version_text, run_program, make_device, add_device_options, DeviceOptions,
+/// defines: say, open_standard_files, version_text, run_program, make_host, add_device_options, DeviceOptions,
 /// device_text
 
 #include <algorithm>
@@ -128,13 +128,17 @@ inline std::string device_text(const DeviceOptions& options) {
                      options.threads == 1 ? "" : "s");
 }
 
-/// \throws Error when the device is not there, or cannot do what the examples do
-inline Cpu make_device(const DeviceOptions& options) {
+/// What a program does on the host.
+/// \param cuda  whether the program is compiled to compute on a card, too
+/// \throws Error when it is to compute on a device that is not there, or that it is not compiled for
+inline Cpu make_host(const DeviceOptions& options, bool cuda = false) {
   if (options.device == "cpu") return Cpu{options.threads};
   const CudaDriver driver = find_cuda_driver();
   if (!driver.unavailable.empty()) throw Error("--device cuda", driver.unavailable, "a device that CUDA runs on");
+  if (cuda) return Cpu{options.threads};
   throw Error("--device cuda", driver.describe(),
-              "--device cpu: the programs do not compute on CUDA yet, the library's Trainer does");
+              "--device cpu: of the programs train_draft alone computes on a card, where it is compiled for that "
+              "(CUDA of k3spec_add_programs)");
 }
 
 }  // namespace k3spec::examples

@@ -137,7 +137,7 @@ void check_plan(const std::vector<Entry>& entries, index_t capacity, const Decod
 }
 
 void decode(Options& o) {
-  const Cpu cpu = examples::make_device(o.device);
+  const Cpu cpu = examples::make_host(o.device);
   examples::complete(o);
   for (auto& draft : o.drafts) draft = examples::found_draft(draft);
   check_drafts(o);

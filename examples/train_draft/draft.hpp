@@ -13,9 +13,9 @@
 
 namespace k3spec::examples {
 
-template <class Config, class T>
+template <class Config, class T, class D>
 int train_dflash(const Job& job) {
-  using Trainer = DFlashTrainer<TargetConfig, Config, T>;
+  using Trainer = DFlashTrainer<TargetConfig, Config, T, D>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dflash>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions);
@@ -23,9 +23,9 @@ int train_dflash(const Job& job) {
   });
 }
 
-template <class Config, class T>
+template <class Config, class T, class D>
 int train_dspark(const Job& job) {
-  using Trainer = DSparkTrainer<TargetConfig, Config, T>;
+  using Trainer = DSparkTrainer<TargetConfig, Config, T, D>;
   return run<Trainer>(job, [&](const auto&) {
     const auto conventions = conventions_of<DraftKind::dspark>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions);
@@ -33,15 +33,15 @@ int train_dspark(const Job& job) {
   });
 }
 
-template <class Config, class T>
+template <class Config, class T, class D>
 int train(const Job& job) {
   constexpr DraftKind kind = draft_kind_of<Config>();
   if constexpr (kind == DraftKind::eagle3) {
-    return train_eagle3<Config, T>(job);
+    return train_eagle3<Config, T, D>(job);
   } else if constexpr (kind == DraftKind::dflash) {
-    return train_dflash<Config, T>(job);
+    return train_dflash<Config, T, D>(job);
   } else {
-    return train_dspark<Config, T>(job);
+    return train_dspark<Config, T, D>(job);
   }
 }
 

@@ -27,9 +27,9 @@ DraftVocabulary choose_vocabulary(const Job& job, const TokenData& data) {
   return DraftVocabulary::most_frequent(counts, size);
 }
 
-template <class Config, class T>
+template <class Config, class T, class D>
 int train_eagle3(const Job& job) {
-  using Trainer = Eagle3Trainer<TargetConfig, Config, T>;
+  using Trainer = Eagle3Trainer<TargetConfig, Config, T, D>;
   return run<Trainer>(job, [&](const TokenData& data) {
     const auto conventions = conventions_of<DraftKind::eagle3>(job);
     auto layers = layers_of<typename Trainer::Draft>(job, conventions);

@@ -164,7 +164,7 @@ int train(Options o, const examples::StopSignals& stop) {
   if (!o.resume && !o.init_from) check_flags(o, [&] { complete(o); });
   if (!o.resume) check_settings(o);
   std::size_t type = o.resume || o.init_from ? 0 : wished_draft(o);
-  const Cpu cpu = examples::make_device(o.device);
+  const Cpu cpu = examples::make_host(o.device, examples::compiled_for_cuda);
   examples::check_output_folder("--out", o.out);
   const auto latest = CheckpointDirectory(o.out).latest();
   if (o.resume) {
@@ -203,7 +203,9 @@ int train(Options o, const examples::StopSignals& stop) {
   const Job job{o,           cpu,  train,      heldout, std::move(further), o.resume ? latest : std::nullopt,
                 o.init_from, stop, checkpoints};
   return examples::with_draft(type, [&]<class Config> {
-    return examples::with_dtype(o.dtype, [&]<class T> { return examples::train<Config, T>(job); });
+    return examples::with_dtype(o.dtype, [&]<class T> {
+      return examples::with_device(o.device.device, [&]<class D> { return examples::train<Config, T, D>(job); });
+    });
   });
 }
 

@@ -70,7 +70,7 @@ struct Options {
 /// A run to make, all settings checked.
 struct Job {
   Options options;
-  Cpu cpu;
+  Cpu cpu;  ///< for what is done on the host, wherever the draft is
   TokenData train, heldout;
   std::vector<HeldoutSet> further;                 ///< looked at beside `heldout`
   std::optional<std::filesystem::path> resumed;    ///< the checkpoint to go on with
@@ -82,7 +82,8 @@ struct Job {
 /// Makes the run with a draft of this type. Defined in draft.hpp, for each type in a unit of its own: together they
 /// would take a compiler minutes. \returns the exit status
 /// \tparam T  of the draft's parameters and activations
-template <class Config, class T>
+/// \tparam D  where they are: on a card, the target runs on the host beside it
+template <class Config, class T, class D>
 int train(const Job& job);
 
 }  // namespace k3spec::examples

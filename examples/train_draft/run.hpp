@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// From what was asked for to a run.
-/// defines: conventions_of, run_bytes, layers_of, setup_of, check_freeze, run
+/// defines: conventions_of, layers_of, setup_of, check_freeze, run
 
 #include <filesystem>
 #include <optional>
@@ -15,11 +15,11 @@
 #include <k3spec/run/trainer.hpp>
 #include <k3spec/target/load.hpp>
 
-#include "../common/memory.hpp"
 #include "../common/notes.hpp"
 #include "default_layers.hpp"
 #include "features.hpp"
 #include "flags.hpp"
+#include "place.hpp"
 #include "training_run.hpp"
 
 namespace k3spec::examples {
@@ -35,21 +35,6 @@ typename DraftForm<Kind>::Conventions conventions_of(const Job& job) {
   conventions.aux_stream = job.options.aux_stream;
   conventions.layer_ids = job.options.layer_ids;
   return conventions;
-}
-
-/// Bytes that a run holds at once, but for its data and the features that it may have instead of a target.
-template <class Trainer>
-std::uint64_t run_bytes(const TrainSettings& s, bool target) {
-  using Draft = typename Trainer::Draft;
-  using T = typename Trainer::T;
-  using States = TargetStates<TargetConfig, T>;
-  const std::uint64_t parameters = parameter_count<Draft> + (target ? parameter_count<K3Target<TargetConfig>> : 0);
-  const StatesSize size{s.batch, s.length, s.packing};
-  const std::uint64_t idle = target ? 0 : States::bytes(size, 1) - States::bytes(size, 1, false);
-  return Trainer::activation_bytes(s) - idle +
-         (target ? TargetState<TargetConfig, T>::bytes({s.batch, s.length, 0}) : 0) + sizeof(T) * parameters +
-         sizeof(accumulate_t<T>) * static_cast<std::uint64_t>(trainable_count<Draft>) + AdamW<Draft, T>::bytes() +
-         (s.used_muon() ? Muon<Draft, T>::bytes() : 0) + (s.ema ? Ema<Draft, T>::bytes() : 0);
 }
 
 /// The layers of a run that is resumed, or those asked for, else the type's own.
@@ -106,6 +91,7 @@ template <class Trainer, class F>
 int run(const Job& job, F&& make_setup) {
   using Draft = typename Trainer::Draft;
   using T = typename Trainer::T;
+  using Place = RunPlace<typename Trainer::D>;
   const Options& o = job.options;
   const TokenData &train = job.train, &heldout = job.heldout;
   check_freeze<Draft>(o);
@@ -125,7 +111,8 @@ int run(const Job& job, F&& make_setup) {
   auto setup = draft ? setup_of<Trainer>(*draft) : make_setup(train);
   // The target takes longest: what cannot be is said before.
   check_flags(o, [&] { Trainer::check(setup, o.settings); });
-  check_memory(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings, o.features.empty()));
+  const auto device = Place::make(o.device);  // the trainer refers to it
+  Place::check(in_flags(o, "batch, length and accumulate"), run_bytes<Trainer>(o.settings, o.features.empty()));
   const auto data = DataFingerprints::of(job.cpu, train, heldout, o.settings.packing);
   if (job.resumed) {
     say_notes(io::ModelTensors::open(*job.resumed).notes());
@@ -135,11 +122,11 @@ int run(const Job& job, F&& make_setup) {
   Trainer trainer = [&] {
     if (!o.features.empty()) {
       const auto features = open_features<T>(job, Trainer::taps(setup), data);
-      return Trainer(job.cpu, features, std::move(setup), o.settings);
+      return Trainer(device, features, std::move(setup), o.settings);
     }
     const TargetCheckpoint<TargetConfig, T> target(o.target, io::named({}), o.weights);
     say_notes(target.notes());
-    return Trainer(job.cpu, target.weights(), std::move(setup), o.settings);
+    return Trainer(device, target.weights(), std::move(setup), o.settings);
   }();
   trainer.set_data(data);
   if (job.resumed) resume(job, trainer);
@@ -151,7 +138,7 @@ int run(const Job& job, F&& make_setup) {
     fmt::print("ema {}: held-out text is measured with averaged weights, which are a checkpoint's draft\n",
                *o.settings.ema);
   }
-  fmt::print("{}\n", device_text(o.device));
+  fmt::print("{}\n", Place::text(o.device));
   return Run<Trainer>(job, trainer, data.held_out)();
 }
 

@@ -53,6 +53,14 @@ other 'mine HEADER mine.hpp TARGET Mine DRAFTS Mine'
 refused "k3spec_add_programs(mine): DRAFTS: found Mine, which is no draft's config, wanted one derived from k3spec::configs::Eagle3"
 other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 DTYPES half'
 refused "k3spec_add_programs(mine): DTYPES: found half, wanted float or bfloat16"
+other 'mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 CUDA'
+refused "k3spec_add_programs(mine): CUDA: found "  # no toolkit, or the language not enabled
+if command -v nvcc >/dev/null; then
+  other_line 'enable_language(CUDA)
+k3spec_add_programs(mine HEADER mine.hpp TARGET Mine DRAFTS MineEagle3 CUDA)'
+  refused "CUDA: CMAKE_CUDA_ARCHITECTURES: found 75-real, wanted 80 or newer, or native" \
+    -D CMAKE_CUDA_ARCHITECTURES="90;75-real"
+fi
 other 'mine HEADER other.hpp TARGET Mine DRAFTS MineEagle3'
 refused "k3spec_add_programs(mine): HEADER: found no file $scratch/other/other.hpp, wanted one that defines Mine"
 other 'mine HEADER mine.hpp TARGET Mine'
